@@ -199,7 +199,8 @@ class stream {
     const auto answer =
         std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
     const bool ended = j.report.end != unmask::ending::running;
-    const index_t end = ended ? j.shape.length : j.report.committed_prefix;
+    const index_t end =
+        std::min(ended ? j.shape.length : j.report.committed_prefix, j.report.answer_end);
     const std::string text = example::text_of(
         vocab_, answer.first(static_cast<std::size_t>(end - j.shape.prompt_length)));
     if (text.starts_with(shown_)) {

@@ -175,7 +175,8 @@ typedef struct unmask_request {
 /// Initialises unmask_request with its defaults.
 #define UNMASK_REQUEST_INIT {(uint32_t)sizeof(unmask_request), 0, 0, NULL}
 
-/// Rows of logits in memory.
+/// Rows of logits in memory: logits or log-probabilities, never probabilities, which decode one
+/// forced token a pass (unmask_report::forced).
 typedef struct unmask_logits {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t kind;          ///< UNMASK_F32, UNMASK_BF16, UNMASK_F16
@@ -294,7 +295,8 @@ UNMASK_API unmask_status unmask_create(const char* policy,
 /// Frees a session; null has no effect.
 UNMASK_API void unmask_destroy(unmask_session* session);
 
-/// Starts a sequence in `slot`. The caller owns `tokens`, in the session's memory space, and keeps
+/// Starts a sequence in `slot`; one that still runs there is given up without an error, and its
+/// tokens stay as they are. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
 /// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
 /// none.

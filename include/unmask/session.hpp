@@ -70,8 +70,9 @@ class session {
     start(0, policy, tokens, geometry);
   }
 
-  /// Starts a sequence in `slot`, replacing the one before: masks the positions behind the prompt
-  /// (only those that `options.editable` marks, if given) and writes the mask token there.
+  /// Starts a sequence in `slot`: masks the positions behind the prompt (only those that
+  /// `options.editable` marks, if given) and writes the mask token there. A sequence that still
+  /// runs in the slot is given up without an error, and its tokens stay as they are.
   ///
   /// The memory of the tokens must not overlap that of another running sequence of this session.
   /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;
@@ -115,8 +116,9 @@ class session {
     return request();
   }
 
-  /// Takes the logits of the request, packed: row segment.first_row + r of the tensor is the row of
-  /// position segment.rows.first + r. `modifiers` are indexed by the same rows.
+  /// Takes the logits of the request (or log-probabilities, never probabilities), packed: row
+  /// segment.first_row + r of the tensor is the row of position segment.rows.first + r. `modifiers`
+  /// are indexed by the same rows.
   ///
   /// Errors: std::logic_error without a request and after read(), std::invalid_argument for a wrong
   /// shape; the session is then unchanged.

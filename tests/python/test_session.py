@@ -7,6 +7,7 @@ import pathlib
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -591,6 +592,77 @@ def test_bad_logits_leave_the_session_as_it_was():
     expected = canvas(16)
     decode(new_session(), model, expected)
     assert tokens.tolist() == expected.tolist()
+
+
+def warnings_of(rows, supplies=2, **options):
+    """The warnings of a decode whose model gives these rows, and its report."""
+    session = new_session("threshold(0.9)", **options)
+    session.start(0, canvas(21), prompt_length=PROMPT, block_length=LENGTH)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(supplies):
+            session.supply(rows[session.next().segments[0].rows])
+    return [str(w.message) for w in seen if w.category is RuntimeWarning], session.report()
+
+
+def test_probabilities_in_place_of_logits_are_warned_about_once():
+    p = probabilities(Model(21)(canvas(21)), forbidden=()).astype(np.float32)
+    for rows in (p, p.astype(np.float16), torch.tensor(p).bfloat16()):
+        (said,), _ = warnings_of(rows)
+        assert "add up to 1, as probabilities do: supply logits or log-probabilities" in said
+    padded = np.concatenate([p, np.full((LENGTH, 3), np.nan, np.float32)], axis=1)
+    assert len(warnings_of(padded)[0]) == 1
+    z = Model(21)(canvas(21))
+    for rows in (z, np.log(p), p / 2, -p, p + 1, np.zeros_like(p)):
+        assert warnings_of(rows)[0] == []
+
+
+def test_a_warning_that_is_an_error_changes_nothing():
+    p = probabilities(Model(22)(canvas(22)), forbidden=()).astype(np.float32)
+    session, tokens = new_session(), canvas(22)
+    session.start(0, tokens, prompt_length=PROMPT)
+    rows = session.next().segments[0].rows
+    before = tokens.tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="as probabilities do"):
+            session.supply(p[rows])
+    assert tokens.tolist() == before and session.report().forwards == 0
+    session.supply(p[rows])
+
+
+def test_a_model_of_nan_is_warned_about_once_and_shown():
+    said, report = warnings_of(np.full((LENGTH, VOCAB), np.nan, np.float32), supplies=3)
+    assert len(said) == 1 and "NaN or infinite" in said[0] and "report(0).invalid_rows is 19" in said[0]
+    assert f"forced=3, invalid_rows={report.invalid_rows}" in repr(report)
+
+
+def test_a_report_says_where_the_answer_ends():
+    rows = np.zeros((LENGTH, VOCAB), np.float32)
+    rows[np.arange(LENGTH), np.arange(LENGTH) % 4] = 30
+    session, tokens = new_session("threshold(0.5) + stop_sequence([2, 3])", eos_token=END), canvas(23)
+    session.start(0, tokens, prompt_length=PROMPT, block_length=8)
+    assert session.report().answer_end == LENGTH
+    session.supply(rows[session.next().segments[0].rows])
+    report = session.report()
+    assert (report.end, report.answer_end) == (unmask.Ending.stop_tokens, 8)
+    assert report.committed_prefix == LENGTH and tokens[7] == 3 and tokens[8] == 0
+
+
+def test_rows_of_another_layout_are_explained():
+    session = new_session()
+    session.start(0, canvas(24), prompt_length=PROMPT)
+    session.next()
+    good = Model(24)(canvas(24))
+    for bad, says in [
+        (good.T.copy(), r"vocab = 67 tokens, got shape \(67, 24\): rows and columns look swapped"),
+        (good[:, ::2], r"last stride of 1, got 2: call \.contiguous\(\), or numpy\.ascontiguousarray"),
+        (np.asfortranarray(good), "rows and columns look swapped; after a transposition call .contiguous"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            session.supply(bad)
+        with pytest.raises(ValueError, match=says):
+            session.supply([bad])
 
 
 def test_read_only_tokens_are_refused():

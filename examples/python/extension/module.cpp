@@ -391,7 +391,8 @@ Other threads of Python run during every call. A session that two threads use se
           "suppressed"_a = std::vector<int>{},
           "policy"_a = nb::none(),
           "sequence"_a = 0,
-          R"doc(Begins a sequence in a slot, replacing what was there.
+          R"doc(Begins a sequence in a slot. One that still runs there is given up without an error, and its
+tokens stay as they are.
 
 Masks the positions behind the prompt (only those that `editable` marks, if given) and writes the
 mask token there. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
@@ -414,7 +415,8 @@ paused sequences; the others stay as they are.)doc")
            "cfg_scale"_a = 0.0F,
            R"doc(Takes the logits of the request and decides.
 
-`logits` is one tensor with the rows of all segments, or a list with one for each segment; columns
+Logits or log-probabilities, never probabilities: a RuntimeWarning, once, where the first rows lie in
+[0, 1] and add up to 1, and where rows were NaN or infinite. `logits` is one tensor with the rows of all segments, or a list with one for each segment; columns
 behind the vocabulary are ignored. `allowed` are a grammar's packed bits, ceil(vocab / 32) int32
 words a row; `unconditional` are the rows u of z = u + (cfg_scale + 1)(c - u), LLaDA's formula: any
 finite cfg_scale, 0 is off. Each is shaped as `logits` is: a tensor, or a list of tensors and

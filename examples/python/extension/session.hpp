@@ -20,6 +20,7 @@
 
 #include "device.hpp"
 #include "eviction.hpp"
+#include "mistakes.hpp"
 #include "tensor.hpp"
 
 namespace unmask_python {
@@ -245,11 +246,10 @@ class session {
 
   void supply(const tensor& logits, const modifier_tensors& modifiers) {
     const unmask::any_rows rows = rows_of(logits, "logits");
+    check_not_swapped(rows, model_.vocab);
     const unmask::any_modifiers beside = modifiers.beside(rows, model_.vocab);
-    alone([&] {
-      session_->supply(rows, beside);
-      publish_step();
-    });
+    mistakes_.check_rows(rows, model_.vocab);
+    supply_alone([&] { session_->supply(rows, beside); });
   }
 
   /// One tensor for each segment of the request.
@@ -258,12 +258,13 @@ class session {
     std::vector<unmask::any_modifiers> beside;
     for (std::size_t i = 0; i < logits.size(); ++i) {
       rows.push_back(rows_of(logits[i], "logits"));
+      check_not_swapped(rows.back(), model_.vocab);
       beside.push_back(modifiers[i].beside(rows.back(), model_.vocab));
     }
-    alone([&] {
-      session_->supply(rows, beside);
-      publish_step();
-    });
+    if (!rows.empty()) {
+      mistakes_.check_rows(rows.front(), model_.vocab);
+    }
+    supply_alone([&] { session_->supply(rows, beside); });
   }
 
   [[nodiscard]] std::vector<unmask::index_t> positions(std::size_t segment) {
@@ -382,6 +383,22 @@ class session {
     start_with_ = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
     session_ = std::move(made);
   }
+  // Decides the step by `supply`, and warns about what its reports say. On a device those are not
+  // known until it synchronises.
+  void supply_alone(const auto& supply) {
+    const auto [slot, invalid_rows] = alone([&] {
+      supply();
+      std::pair<unmask::index_t, unmask::index_t> found{0, 0};
+      for (const unmask::segment& s : wanted_->segments) {
+        if (space_ == unmask::memory::host && found.second == 0) {
+          found = {s.slot, session_->report(s.slot).invalid_rows};
+        }
+      }
+      publish_step();
+      return found;
+    });
+    mistakes_.check_report(slot, invalid_rows);
+  }
   // The slots of the request that is now answered: others may have new owners.
   void publish_step() {
     for (const unmask::segment& s : wanted_->segments) {
@@ -427,6 +444,7 @@ class session {
       start_with_;
   std::vector<used> slots_;
   std::optional<request> wanted_;
+  mistakes mistakes_;
   nb::object token_text_;
   std::optional<unmask::trace_file> file_;
   std::optional<unmask::trace_writer> trace_;

@@ -64,7 +64,13 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
   }
   const std::size_t last = dimensions - 1;
   if (t.shape(last) > 1 && t.stride(last) != 1) {
-    refuse(name, "have a last stride of 1", std::to_string(t.stride(last)));
+    const bool is_transposed = dimensions == 2 && t.stride(0) == 1;
+    refuse(name,
+           "have a last stride of 1",
+           std::to_string(t.stride(last)) +
+               (is_transposed ? ": rows and columns look swapped; after a transposition call "
+                              : ": call ") +
+               ".contiguous(), or numpy.ascontiguousarray()");
   }
 }
 

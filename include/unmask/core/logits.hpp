@@ -97,10 +97,11 @@ struct rows_view {
   }
 };
 
-/// Rows of logits in host memory.
+/// Rows of logits in host memory: logits or log-probabilities, never probabilities, which decode
+/// one forced token a pass.
 template <class T>
 using host_logits = rows_view<T, memory::host>;
-/// Rows of logits in device memory.
+/// Rows of logits in device memory; as host_logits, never probabilities.
 template <class T>
 using device_logits = rows_view<T, memory::device>;
 /// Rows of hidden states in host memory.

@@ -240,7 +240,8 @@ class _Streamed:
         streamer.put(row.tokens[: row.prompt])
 
     def put(self) -> None:
-        prefix = max(self._session.report().committed_prefix, self._next)
+        report = self._session.report()
+        prefix = max(min(report.committed_prefix, report.answer_end), self._next)
         for position in range(self._next, prefix):
             self._streamer.put(self._row.tokens[position : position + 1])
         self._next = prefix
