@@ -390,10 +390,10 @@ class session {
   step::pending_request request_;
   lent_tokens tokens_;
 };
-
+/// Does not compile, with a sentence: a policy as text (core/session_of_text.hpp).
 template <class Text>
   requires std::convertible_to<const Text&, std::string_view>
 session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&)
-    -> session<Text, on_host, false>;  // does not compile: core/session_of_text.hpp
+    -> session<Text, on_host, false>;
 
 }  // namespace unmask

@@ -308,7 +308,7 @@ impl Session {
     }
 
     /// Starts a sequence in a slot: masks the positions behind the prompt, or those that `editable`
-    /// marks.
+    /// marks. One that still runs in the slot is given up without an error, and its tokens are dropped.
     pub fn start(&mut self, slot: usize, tokens: Vec<i32>, sequence: &Sequence<'_>) -> Result<()> {
         let count = index("number of tokens", tokens.len())?;
         if let Some(editable) = sequence.editable {
@@ -366,7 +366,8 @@ impl Session {
         Ok(request_of(&request))
     }
 
-    /// Takes the logits of the request, the rows of its segments behind each other, and decides.
+    /// Takes the logits of the request (or log-probabilities, never probabilities), the rows of its
+    /// segments behind each other, and decides.
     pub fn supply(&mut self, logits: Rows<'_>) -> Result<()> {
         let view = logits.view()?;
         check(unsafe { sys::unmask_supply(self.raw(), &view) })

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::os::raw::c_void;
 use std::ptr::null;
 
-/// Rows of numbers in memory: logits, or a tensor of a layer.
+/// Rows of numbers in memory: logits or log-probabilities (never probabilities, which decode one
+/// forced token a pass), or a tensor of a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     data: *const c_void,

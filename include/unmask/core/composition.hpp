@@ -36,7 +36,7 @@ any_of(A, B) -> any_of<A, B>;
 struct commit_limit {
   index_t count = 1;  ///< Most candidates of a step.
   static constexpr statistics required = stat::none;
-  static constexpr index_t counters = 1;
+  static constexpr index_t counters = 1;  ///< Counters of a step that it needs.
 
   static constexpr part_label label{"at_most",
                                     "lets the count best-ranked of what a rule commits through"};
@@ -59,8 +59,8 @@ struct commit_limit {
 /// Example: `at_most(2, threshold(0.8))`, confidences 0.85 0.95 0.9: commits 0.95 0.9.
 template <commit_rule R>
 struct at_most {
-  commit_limit first;
-  R second;
+  commit_limit first;  ///< The number.
+  R second;            ///< The rule.
   static constexpr statistics required = R::required;
 
   /// At most `count` of what `rule` commits.

@@ -48,7 +48,7 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
 class commit_rule_expression {
  public:
   static constexpr index_t capacity = 8;
-  static constexpr index_t counters = 4;
+  static constexpr index_t counters = 4;  ///< Most at_most.
 
   /// `text_index` is the part's place among those of the policy as written, -1 if not known.
   void push(const commit_rule_part& operand, index_t text_index = -1) {

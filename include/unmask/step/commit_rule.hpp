@@ -51,7 +51,7 @@ template <deciding_group Group, index_t Size>
 struct commit_counts {
   const Group& group;     ///< The lanes.
   bool is_there = false;  ///< Whether this lane has a candidate; if not it counts none.
-  index_t admitted[Size > 0 ? Size : 1] = {};
+  index_t admitted[Size > 0 ? Size : 1] = {};  ///< By counter: candidates so far.
 
   /// True if the rule commits this lane's candidate (`wants`) and less than `most` before it.
   [[nodiscard]] UNMASK_HD bool admit(index_t counter, index_t most, bool wants) {
