@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
+#include <unmask/core/report_text.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/trace_file.hpp>
@@ -8,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -223,24 +225,6 @@ struct totals {
   double forward_seconds = 0.0, policy_seconds = 0.0;
 };
 
-const char* name_of(unmask::ending end) {
-  switch (end) {
-  case unmask::ending::running:
-    return "running";
-  case unmask::ending::complete:
-    return "complete";
-  case unmask::ending::eos_token:
-    return "eos_token";
-  case unmask::ending::stop_tokens:
-    return "stop_tokens";
-  case unmask::ending::max_steps:
-    return "max_steps";
-  case unmask::ending::cancelled:
-    return "cancelled";
-  }
-  return "";
-}
-
 /// Decodes all problems with one policy and prints what became of each.
 totals run(example::llama_cpp_host& host,
            const named& policy,
@@ -305,7 +289,7 @@ totals run(example::llama_cpp_host& host,
                             {"task", p.task},
                             {"prompt", p.prompt},
                             {"text", text},
-                            {"end", name_of(j.report.end)},
+                            {"end", std::string(unmask::name_of(j.report.end))},
                             {"forwards", j.report.forwards},
                             {"committed", j.report.committed},
                             {"tokens_per_forward", j.report.tokens_per_forward()},
