@@ -136,7 +136,7 @@ decoding decode(unmask::any_layer_session& session,
                   shape,
                   {.editable = editable, .suppressed = model.text().never()});
     if (trace != nullptr) {
-      trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]});
+      trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]}, session);
     }
     segments_in[s] = 0;
     problem_in[s] = waiting++;

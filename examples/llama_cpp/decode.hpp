@@ -86,7 +86,7 @@ void decode(llama_cpp_host& host,
                     running[s]->shape,
                     {.editable = running[s]->editable});
       if (trace != nullptr) {
-        trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]});
+        trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]}, session);
       }
     }
   };

@@ -60,7 +60,7 @@ class decode {
         demo::head_of_trace(model, name, policy));
     const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
     session_->start(0, tokens_[0].data(), length, shape, {.editable = editable});
-    trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]});
+    trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
   }
 
   /// Runs one forward pass. Returns false if the sequence had ended.

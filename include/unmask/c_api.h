@@ -359,9 +359,10 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 
 /// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
 /// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the
-/// name that it gives the model. Host sessions, before the first unmask_start(); tokens must then
-/// outlive their sequence. A line that the file does not take ends the recording: unmask_supply()
-/// and unmask_cancel(), whose step has been decided, then fail once with UNMASK_FAILED.
+/// name that it gives the model. Host sessions, before the first unmask_start(). unmask_start()
+/// then allocates. A line that the file does not take ends the recording: unmask_supply(),
+/// unmask_cancel(), unmask_cancel_request(), and unmask_start() of a sequence with nothing to
+/// decode, which have had their effect, then fail once with UNMASK_FAILED.
 UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);

@@ -4,6 +4,7 @@
 
 #include <unmask/c_layers.h>
 #include <unmask/policy/presets/methods.hpp>
+#include <unmask/trace/trace_reader.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>
@@ -33,9 +34,13 @@ namespace {
 
 using ::testing::HasSubstr;
 using unmask::testing::expect_fails;
+using unmask::testing::lent;
 using unmask::testing::logits_of;
 using unmask::testing::made;
+using unmask::testing::record_lent;
 using unmask::testing::session_pointer;
+using unmask::testing::start_lent;
+using unmask::testing::supply_lent;
 
 unmask_options small_options() {
   unmask_options o = UNMASK_OPTIONS_INIT;
@@ -422,15 +427,14 @@ TEST(c_api, records_a_decode) {
   o.trace = 1;
   const unmask_sequence q = small_sequence();
   const auto decode = [&](const session_pointer& s) {
-    std::vector<std::int32_t> tokens(6);
-    EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+    lent<std::int32_t> tokens(std::vector<std::int32_t>(6));
+    EXPECT_EQ(start_lent(s.get(), 0, tokens.span(), q), UNMASK_OK);
     unmask_request request = UNMASK_REQUEST_INIT;
     int refused = 0;
     while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
       EXPECT_EQ(unmask_next(s.get(), &request), UNMASK_OK);  // the same request
       const std::vector<float> z(static_cast<std::size_t>(request.rows) * 4, 0.0F);
-      const unmask_logits l = logits_of(z, 4);
-      refused += unmask_supply(s.get(), &l) == UNMASK_OK ? 0 : 1;
+      refused += supply_lent(s.get(), z, 4) == UNMASK_OK ? 0 : 1;
     }
     return refused;
   };
@@ -438,7 +442,7 @@ TEST(c_api, records_a_decode) {
     const session_pointer s = made("by_margin + tokens_per_step(2)", o);
     expect_fails(unmask_record(s.get(), nullptr, "m"), UNMASK_INVALID_ARGUMENT, {"file", "null"});
     expect_fails(unmask_record(s.get(), "/no/such/a", "m"), UNMASK_FAILED, {"/no/such/a"});
-    ASSERT_EQ(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OK) << unmask_last_error();
+    ASSERT_EQ(record_lent(s.get(), file, "m"), UNMASK_OK) << unmask_last_error();
     EXPECT_EQ(decode(s), 0);
     expect_fails(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OUT_OF_ORDER, {"twice"});
   }
@@ -456,11 +460,11 @@ TEST(c_api, records_a_decode) {
   {
     o.sequences = 2;
     const session_pointer s = made("by_margin + tokens_per_step(2)", o);
-    ASSERT_EQ(unmask_record(s.get(), file.c_str(), "m"), UNMASK_OK) << unmask_last_error();
-    std::vector<std::int32_t> first(6);
+    ASSERT_EQ(record_lent(s.get(), file, "m"), UNMASK_OK) << unmask_last_error();
+    lent<std::int32_t> first(std::vector<std::int32_t>(6));
     unmask_request request = UNMASK_REQUEST_INIT;
     for (const auto& forget : {unmask_abandon, unmask_cancel_request}) {
-      ASSERT_EQ(unmask_start(s.get(), 1, first.data(), 6, &q), UNMASK_OK);
+      ASSERT_EQ(start_lent(s.get(), 1, first.span(), q), UNMASK_OK);
       ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
       ASSERT_EQ(forget(s.get()), UNMASK_OK);
     }
@@ -484,6 +488,61 @@ TEST(c_api, records_a_decode) {
   }
 }
 
+// Behind a call a recording reads nothing that its caller may have freed: the marks of fixed
+// positions, and the tokens of a sequence that has nothing to decode.
+TEST(c_api, records_without_the_arguments_of_calls_before) {
+  const std::string file = ::testing::TempDir() + "unmask_c_api_lent.jsonl";
+  unmask_options o = small_options();
+  o.sequences = 2;
+  o.trace = 1;
+  std::vector<std::uint8_t> editable(6, 1);
+  editable[2] = 0;
+  unmask_sequence q = small_sequence();
+  q.editable = editable.data();
+  unmask_sequence nothing = small_sequence();
+  nothing.prompt_length = 6;
+  const auto start_nothing = [&](unmask_session* s) {
+    lent<std::int32_t> tokens(std::vector<std::int32_t>(6, 1));
+    return start_lent(s, 1, tokens.span(), nothing);
+  };
+  {
+    const session_pointer s = made("tokens_per_step(2)", o);
+    ASSERT_EQ(record_lent(s.get(), file, "m"), UNMASK_OK) << unmask_last_error();
+    lent<std::int32_t> tokens(std::vector<std::int32_t>(6, 2));
+    ASSERT_EQ(start_lent(s.get(), 0, tokens.span(), q), UNMASK_OK);
+    ASSERT_EQ(start_nothing(s.get()), UNMASK_OK);
+    ASSERT_EQ(start_nothing(s.get()), UNMASK_OK);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+      ASSERT_EQ(supply_lent(s.get(), std::vector<float>(std::size_t(request.rows) * 4), 4),
+                UNMASK_OK);
+    }
+    editable[2] = 1;
+    editable[4] = 0;
+    ASSERT_EQ(start_lent(s.get(), 0, tokens.span(), q), UNMASK_OK);
+    ASSERT_EQ(unmask_cancel(s.get(), 0), UNMASK_OK);
+  }
+  std::ifstream in(file);
+  const unmask::trace read =
+      unmask::read_trace(std::string{std::istreambuf_iterator<char>(in), {}});
+  ASSERT_EQ(read.sequences.size(), 4U);
+  EXPECT_EQ(read.sequences[0].fixed, std::vector<std::int32_t>{2});
+  EXPECT_EQ(read.sequences[0].end, unmask::ending::complete);
+  for (const std::size_t i : {1U, 2U}) {
+    EXPECT_EQ(read.sequences[i].end, unmask::ending::complete);
+    EXPECT_EQ(read.sequences[i].final_tokens, std::vector<std::int32_t>(6, 1));
+  }
+  EXPECT_EQ(read.sequences[3].fixed, std::vector<std::int32_t>{4});
+  EXPECT_EQ(read.sequences[3].end, unmask::ending::cancelled);
+  std::remove(file.c_str());
+  if (std::ifstream("/dev/full")) {
+    const session_pointer s = made("tokens_per_step(2)", o);
+    ASSERT_EQ(record_lent(s.get(), "/dev/full", "m"), UNMASK_OK);
+    expect_fails(start_nothing(s.get()), UNMASK_FAILED, {"/dev/full"});
+    EXPECT_EQ(start_nothing(s.get()), UNMASK_OK);  // the recording has ended
+  }
+}
+
 // The entries of a decode: step, position, token and the bits of the log-probability. The token of
 // a branch counts for the step that proposed it, in which a replay commits it.
 using written_set = std::set<std::tuple<int, int, int, std::uint32_t>>;
@@ -493,7 +552,7 @@ written_set
 decode_written(unmask_session* s, std::vector<std::int32_t>& tokens, const unmask_sequence& q) {
   constexpr int vocab = 9;
   const auto length = static_cast<std::int32_t>(tokens.size());
-  EXPECT_EQ(unmask_start(s, 0, tokens.data(), length, &q), UNMASK_OK) << unmask_last_error();
+  EXPECT_EQ(start_lent(s, 0, tokens, q), UNMASK_OK) << unmask_last_error();
   written_set all;
   unmask_request request = UNMASK_REQUEST_INIT;
   while (unmask_next(s, &request) == UNMASK_OK && request.count > 0) {
@@ -511,8 +570,7 @@ decode_written(unmask_session* s, std::vector<std::int32_t>& tokens, const unmas
         }
       }
     }
-    const unmask_logits l = logits_of(z, vocab);
-    if (unmask_supply(s, &l) != UNMASK_OK) {
+    if (supply_lent(s, z, vocab) != UNMASK_OK) {
       ADD_FAILURE() << unmask_last_error();
       break;
     }

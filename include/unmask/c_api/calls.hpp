@@ -61,17 +61,19 @@ inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
 
 // Ends a recording whose file is full.
 inline void check_recording(unmask_session& s) {
-  if (s.trace && s.file && !s.trace->ok()) {
+  if (s.trace && !s.trace->ok()) {
+    const std::runtime_error error(s.file->error());
     s.trace.reset();
-    throw std::runtime_error(s.file->error());
+    throw error;
   }
 }
 
 // Tells the trace of a request, and keeps its segments.
 inline unmask_request answer_of(unmask_session& s,
                                 const std::optional<unmask::forward_request>& wanted) {
-  if (s.trace && wanted && !std::exchange(s.is_requested, true)) {
+  if (s.trace && wanted && !s.is_requested) {
     s.trace->request(*wanted, *s.session);
+    s.is_requested = true;
   }
   s.segments.clear();
   unmask_request answer = UNMASK_REQUEST_INIT;
@@ -236,14 +238,22 @@ unmask_status unmask_start(unmask_session* session,
     if (s.replay != nullptr) {
       s.replay->check_editable(options.editable, shape);
     }
+    if (s.trace) {
+      unmask::validate_start(s.model, s.capacity, slot, tokens, count, shape, options);
+      s.trace->reserve(slot, static_cast<std::size_t>(shape.length));
+    }
     s.start(slot, q.policy, tokens, count, shape, options);
+    s.started[static_cast<std::size_t>(slot)] = true;
     if (s.trace) {
       s.trace->start({.slot = slot,
                       .shape = shape,
                       .tokens = {tokens, static_cast<std::size_t>(shape.length)},
-                      .editable = q.editable});
+                      .editable = q.editable},
+                     *s.session);
+      if (s.session->report(slot).end != unmask::ending::running) {
+        check_recording(s);
+      }
     }
-    s.started[static_cast<std::size_t>(slot)] = true;
   });
 }
 

@@ -64,13 +64,11 @@ unmask_status unmask_abandon(unmask_session* session) {
 unmask_status unmask_cancel_request(unmask_session* session) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    const auto segments = s.session->cancel_request();
+    s.session->cancel_request();
     s.is_requested = false;
-    for (const unmask::segment& cancelled : segments) {
-      if (s.trace && cancelled.branch == 0) {
-        s.trace->end(cancelled.slot, s.session->report(cancelled.slot));
-        check_recording(s);
-      }
+    if (s.trace) {
+      s.trace->end(*s.session);
+      check_recording(s);
     }
   });
 }
@@ -132,12 +130,10 @@ unmask_status unmask_record(unmask_session* session, const char* file, const cha
     unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
     unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
                         "unmask_record() after unmask_start(), or twice");
+    unmask::trace_head head{
+        .model = model, .info = s.model, .policy = s.policy, .parts = unmask::part_texts(s.policy)};
     s.file.emplace(file);
-    s.trace.emplace(*s.file,
-                    unmask::trace_head{.model = model,
-                                       .info = s.model,
-                                       .policy = s.policy,
-                                       .parts = unmask::part_texts(s.policy)});
+    s.trace.emplace(*s.file, std::move(head));
   });
 }
 

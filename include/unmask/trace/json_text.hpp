@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -86,6 +87,11 @@ class json_text {
     text_.clear();
     is_first_ = true;
   }
+
+  /// Makes room for so many more bytes, which are then written without an allocation.
+  void reserve(std::size_t bytes) { text_.reserve(text_.size() + bytes); }
+  /// Most bytes of a string of so many, with quotes and the comma.
+  [[nodiscard]] static constexpr std::size_t most_bytes(std::size_t size) { return 6 * size + 3; }
 
  private:
   void separate() {

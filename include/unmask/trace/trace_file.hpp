@@ -25,28 +25,32 @@ class trace_file {
       : name_(name)
       , file_(name == "-" ? stdout : std::fopen(name.c_str(), "wb"), &close) {
     if (file_ == nullptr) {
-      throw std::runtime_error("trace " + name_ + ": " + reason());
+      throw std::runtime_error("trace " + name_ + ": " + reason(errno));
     }
   }
 
   /// Writes a line; false if the file does not take it all. Nothing is written after that.
   bool operator()(std::string_view line) {
     state& s = *state_;
-    if (s.error.empty() && (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() ||
-                            std::fflush(file_.get()) != 0)) {
-      s.error = "trace " + name_ + ": " + reason() + "; its last whole line is number " +
-                std::to_string(s.lines);
+    if (s.error == 0 && (std::fwrite(line.data(), 1, line.size(), file_.get()) != line.size() ||
+                         std::fflush(file_.get()) != 0)) {
+      s.error = errno != 0 ? errno : EIO;
     }
-    s.lines += s.error.empty() ? 1 : 0;
-    return s.error.empty();
+    s.lines += s.error == 0 ? 1 : 0;
+    return s.error == 0;
   }
 
   /// The error of the line that was refused; "" if there was none.
-  [[nodiscard]] const std::string& error() const { return state_->error; }
+  [[nodiscard]] std::string error() const {
+    return state_->error == 0
+               ? std::string()
+               : "trace " + name_ + ": " + reason(state_->error) +
+                     "; its last whole line is number " + std::to_string(state_->lines);
+  }
 
  private:
   struct state {
-    std::string error;
+    int error = 0;  // errno of the line that was refused
     long long lines = 0;
   };
 
@@ -55,8 +59,8 @@ class trace_file {
       static_cast<void>(std::fclose(file));
     }
   }
-  [[nodiscard]] static std::string reason() {
-    return std::error_code(errno, std::generic_category()).message();
+  [[nodiscard]] static std::string reason(int error) {
+    return std::error_code(error, std::generic_category()).message();
   }
 
   std::string name_;

@@ -25,7 +25,8 @@ inline constexpr std::array<std::string_view, 6> trace_endings = {
     "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
 
 /// Takes the lines of a trace, one in each call, with its line end. Returns false if it could not
-/// keep the line; the trace then ends there, readable up to its last whole line.
+/// keep the line; the trace then ends there, readable up to its last whole line. So it does if the
+/// sink throws.
 using trace_sink = std::function<bool(std::string_view)>;
 
 /// Contents of a trace that its session does not know.
@@ -34,7 +35,9 @@ struct trace_head {
   model_info info;                 ///< The model that the session was made with.
   std::string policy;              ///< Text of the policy.
   std::vector<std::string> parts;  ///< Its parts in written order: part_texts().
-  /// Returns the text of a token; empty: the trace has none.
+  /// Returns the text of a token of the vocabulary; empty: the trace has none. What it throws comes
+  /// out of the trace_writer behind the line, which is written without this text; the token is
+  /// asked for again where it occurs again.
   std::function<std::string(token_id)> text = {};
 };
 
@@ -46,7 +49,7 @@ struct trace_sequence {
   /// end is written from them.
   std::span<const token_id> tokens;
   /// As start_options::editable: a byte for each position, 0 = fixed. Null: a position behind the
-  /// prompt is fixed if it does not hold the mask token.
+  /// prompt is fixed if it does not hold the mask token. Read by trace_writer::start() alone.
   const std::uint8_t* editable = nullptr;
 };
 

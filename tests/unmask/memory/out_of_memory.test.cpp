@@ -6,18 +6,27 @@
 #include <unmask/mixed_session.hpp>
 #include <unmask/named_requirements.hpp>
 #include <unmask/sharded_session.hpp>
+#include <unmask/trace/trace_reader.hpp>
+#include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "support/c_calls.hpp"
 #include "support/count_allocations.hpp"
+#include "support/lent.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -189,6 +198,25 @@ unmask_sequence sequence_in_c(std::int32_t block_length) {
   return shape;
 }
 
+/// Makes a call of the C interface until none of its allocations fails. Returns the failures.
+long with_failures(const std::function<unmask_status()>& call) {
+  for (long failures = 0;; ++failures) {
+    failing_allocation = failures;
+    const unmask_status status = call();
+    const bool failed = failing_allocation < 0;
+    failing_allocation = -1;
+    SCOPED_TRACE(failures);
+    if (!failed) {
+      EXPECT_EQ(status, UNMASK_OK) << unmask_last_error();
+      return failures;
+    }
+    expect_fails(status, UNMASK_OUT_OF_MEMORY, {"out of memory"});
+    if (::testing::Test::HasFailure()) {
+      return failures;
+    }
+  }
+}
+
 // Calls of the C interface return a status, and the next call may succeed.
 TEST(OutOfMemory, IsAStatusInC) {
   if (!counts_allocations) {
@@ -200,21 +228,6 @@ TEST(OutOfMemory, IsAStatusInC) {
   shape.policy = "threshold(0.5) + sampling + top_k(3)";
   std::vector<std::int32_t> tokens(20);
 
-  // Makes a call until none of its allocations fails.
-  const auto with_failures = [](const auto& call) {
-    for (long failures = 0; !::testing::Test::HasFailure(); ++failures) {
-      failing_allocation = failures;
-      const unmask_status status = call();
-      const bool failed = failing_allocation < 0;
-      failing_allocation = -1;
-      if (!failed) {
-        EXPECT_EQ(status, UNMASK_OK) << unmask_last_error();
-        return;
-      }
-      SCOPED_TRACE(failures);
-      expect_fails(status, UNMASK_OUT_OF_MEMORY, {"out of memory"});
-    }
-  };
   const auto decode = [&] {
     unmask_session* s = nullptr;
     with_failures([&] { return unmask_create("threshold(0.9) + lookahead(2)", &options, &s); });
@@ -230,6 +243,192 @@ TEST(OutOfMemory, IsAStatusInC) {
   const long before = live_allocations;
   decode();
   EXPECT_EQ(live_allocations, before);
+}
+
+// A recording in C in which every allocation fails once is the one in which none does. Its starts
+// allocate, its steps do not.
+TEST(OutOfMemory, LeavesARecordingInCWhole) {
+  if (!counts_allocations) {
+    GTEST_SKIP() << "operator new is the sanitizer's";
+  }
+  const std::string file = ::testing::TempDir() + "unmask_out_of_memory.jsonl";
+  unmask_options options = options_in_c();
+  options.sequences = 3;
+  options.branches = 2;
+  options.trace = 1;
+  const auto record = [&](bool fails) {
+    const auto call = [&](const std::function<unmask_status()>& made) -> long {
+      if (fails) {
+        return with_failures(made);
+      }
+      EXPECT_EQ(made(), UNMASK_OK) << unmask_last_error();
+      return 0;
+    };
+    const session_pointer s = made("threshold(0.9) + lookahead(2)", options);
+    long failures = 0;
+    EXPECT_EQ(call([&] { return unmask_record(s.get(), file.c_str(), "m"); }) > 3, fails);
+    std::vector<std::optional<lent<std::int32_t>>> tokens(3);
+    const auto start = [&](std::int32_t slot, std::int32_t prompt_length) {
+      std::optional<lent<std::int32_t>>& own = tokens[static_cast<std::size_t>(slot)];
+      own.emplace(std::vector<std::int32_t>(20, 7));
+      const std::vector<std::uint8_t> editable(20, 1);
+      lent<unmask_sequence> q(sequence_in_c(5));
+      q.data()->prompt_length = prompt_length;
+      lent<std::uint8_t> given(editable);
+      q.data()->editable = given.data();
+      failures += call([&] { return unmask_start(s.get(), slot, own->data(), 20, q.data()); });
+    };
+    start(0, 4);
+    start(1, 20);  // has nothing to decode
+    tokens[1].reset();
+    start(2, 10);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    for (int step = 0; step < 60; ++step) {
+      const std::int32_t one[] = {0, 1};
+      const bool some = step % 3 == 2;
+      EXPECT_EQ(call([&] {
+                  return some ? unmask_next_slots(s.get(), one, 2, &request)
+                              : unmask_next(s.get(), &request);
+                }),
+                0);
+      if (request.count == 0 && !some) {
+        break;
+      }
+      if (request.count == 0) {
+        continue;
+      }
+      if (step == 4) {
+        EXPECT_EQ(call([&] { return unmask_abandon(s.get()); }), 0);
+        EXPECT_EQ(call([&] { return unmask_cancel(s.get(), 2); }), 0);
+        tokens[2].reset();
+        start(1, 12);  // joins
+        continue;
+      }
+      std::vector<float> z(static_cast<std::size_t>(request.rows * model.vocab));
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        z[i] = static_cast<float>(i * 17 % 23) * 0.4F;
+      }
+      const unmask_logits logits = logits_of(z, model.vocab);
+      EXPECT_EQ(call([&] { return unmask_supply(s.get(), &logits); }), 0);
+    }
+    EXPECT_EQ(failures > 9, fails);
+    for (std::int32_t slot = 0; slot < 3; ++slot) {
+      unmask_report report = UNMASK_REPORT_INIT;
+      EXPECT_EQ(unmask_get_report(s.get(), slot, &report), UNMASK_OK);
+      EXPECT_EQ(report.end, slot == 2 ? UNMASK_CANCELLED : UNMASK_COMPLETE);
+    }
+    std::ifstream in(file);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  const std::string undisturbed = record(false);
+  EXPECT_EQ(record(true), undisturbed);
+  const trace read = read_trace(undisturbed);
+  ASSERT_EQ(read.sequences.size(), 4U);
+  for (const traced_sequence& q : read.sequences) {
+    EXPECT_NE(q.end, ending::running);
+  }
+  std::remove(file.c_str());
+}
+
+/// A recording in C++ in which allocation `failing` fails; its texts need memory, too.
+struct recording {
+  std::string text;
+  long failures = 0;
+  long allocations_left = 0;  ///< until the one that fails
+};
+recording record_with_failure(long failing) {
+  recording all;
+  all.text.reserve(1U << 20U);
+  const char* const policy = "tokens_per_step(2)";
+  const auto s =
+      make_any_session(policy, model, {.sequences = 2, .length = 24, .window = 24, .trace = true});
+  trace_writer trace(
+      [&all](std::string_view line) {
+        all.text += line;
+        return true;
+      },
+      {.model = "m",
+       .info = model,
+       .policy = policy,
+       .parts = {policy},
+       .text = [](token_id token) {
+         return std::string(40, static_cast<char>('a' + token % 26));
+       }});
+  std::vector<float> z(static_cast<std::size_t>(24 * model.vocab) * 2);
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    z[i] = static_cast<float>(i * 17 % 23) * 0.4F;
+  }
+  std::vector<std::optional<lent<token_id>>> tokens(2);
+  std::vector<token_id> text(20, 7);
+  const auto counted = [&](const auto& call) {
+    try {
+      call();
+      return true;
+    } catch (const std::bad_alloc&) {
+      ++all.failures;
+      return false;
+    }
+  };
+  int started = 0;
+  const auto start = [&](index_t slot) {
+    ++started;
+    const sequence_shape shape{.prompt_length = 4 * slot, .length = 20, .block_length = 5};
+    const long failure = failing_allocation.exchange(-1);  // of the recording alone
+    std::optional<lent<token_id>>& own = tokens[static_cast<std::size_t>(slot)];
+    own.emplace(text);
+    s->start(slot, own->data(), 20, shape);
+    failing_allocation = failure;
+    while (
+        !counted([&] { trace.start({.slot = slot, .shape = shape, .tokens = own->span()}, *s); })) {
+    }
+  };
+  failing_allocation = failing;
+  start(0);
+  start(1);
+  while (const auto request = s->next()) {
+    while (!counted([&] { trace.request(*request, *s); })) {
+    }
+    s->supply(host_logits<float>(z.data(), request->rows, model.vocab));
+    counted([&] { trace.step(*s); });
+    if (s->report(1).end != ending::running && started == 2) {
+      start(1);
+    }
+  }
+  all.allocations_left = failing_allocation.exchange(-1);
+  return all;
+}
+
+// Every allocation of a recording in C++ fails once: the call that is made again succeeds, and only
+// texts are missing where they first occur.
+TEST(OutOfMemory, LeavesARecordingWhole) {
+  if (!counts_allocations) {
+    GTEST_SKIP() << "operator new is the sanitizer's";
+  }
+  const auto stripped = [](const std::string& text) {
+    std::string all;
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
+         at = end + 1) {
+      nlohmann::json line = nlohmann::json::parse(text.substr(at, end - at));
+      line.erase("text");
+      all += line.dump() + '\n';
+    }
+    return all;
+  };
+  const recording whole = record_with_failure(1L << 40);
+  EXPECT_EQ(whole.failures, 0);
+  const std::string expected = stripped(whole.text);
+  EXPECT_EQ(read_trace(whole.text).sequences.size(), 3U);
+  long failing = 0;
+  for (;; ++failing) {
+    SCOPED_TRACE(failing);
+    const recording r = record_with_failure(failing);
+    EXPECT_EQ(r.failures, r.allocations_left < 0 ? 1 : 0);
+    EXPECT_EQ(stripped(r.text), expected);
+    if (r.allocations_left >= 0 || HasFailure()) {
+      break;
+    }
+  }
+  EXPECT_GT(failing, 20);
 }
 
 TEST(Allocation, IsNotInAStepInC) {

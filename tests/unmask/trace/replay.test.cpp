@@ -12,6 +12,7 @@
 #include <bit>
 #include <set>
 
+#include "support/lent.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
@@ -88,10 +89,12 @@ recording record(const char* policy, const made_up_model& model) {
       },
       {.model = "m", .info = info_of(model), .policy = policy, .parts = part_texts(policy)});
   r.tokens.assign(35, 2);
-  std::vector<std::uint8_t> editable(35, 1);
-  editable[14] = 0;
-  s->start(0, r.tokens.data(), 35, shape, {.editable = editable});
-  trace.start({.slot = 0, .shape = shape, .tokens = r.tokens, .editable = editable.data()});
+  {
+    lent<std::uint8_t> editable(std::vector<std::uint8_t>(35, 1));
+    editable.span()[14] = 0;
+    s->start(0, r.tokens.data(), 35, shape, {.editable = editable.span()});
+    trace.start({.slot = 0, .shape = shape, .tokens = r.tokens, .editable = editable.data()}, *s);
+  }
   decode(
       *s,
       model,

@@ -13,9 +13,11 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "support/json_schema.hpp"
+#include "support/lent.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
@@ -62,7 +64,8 @@ struct recording {
   std::vector<std::vector<token_id>> tokens;  ///< at the end, by slot
 };
 
-/// Decodes three sequences in two slots: the third one joins when a slot is free.
+/// Decodes three sequences in two slots: the third one joins when a slot is free. What a call is
+/// given is gone behind it, the tokens of a sequence behind its end.
 recording record(const char* policy, std::uint64_t seed, bool has_text = false) {
   recording all;
   const made_up_model model{.seed = seed, .vocab = 9, .sharpness = 5.0};
@@ -78,22 +81,25 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
     head.text = [](token_id token) { return std::string(1, static_cast<char>('a' + token)); };
   }
   trace_writer trace(into(all.text), head);
-  std::vector<std::vector<token_id>> tokens(3);
-  std::vector<std::uint8_t> editable(24, 1);
-  editable[10] = 0;
+  all.tokens.resize(3);
+  std::vector<std::optional<lent<token_id>>> tokens(3);
   index_t started = 0;
   const auto start = [&](index_t slot) {
     const auto i = static_cast<std::size_t>(started++);
-    tokens[i].assign(16 + 4 * i, 3);
+    tokens[i].emplace(std::vector<token_id>(16 + 4 * i, 3));
+    const std::span<token_id> own = tokens[i]->span();
     const sequence_shape shape{.prompt_length = 2 + static_cast<index_t>(i),
                                .length = 16 + 4 * static_cast<index_t>(i),
                                .block_length = 8,
                                .seed = 5,
                                .sequence = static_cast<std::uint32_t>(i)};
-    start_options options;
-    options.editable = std::span(editable).first(tokens[i].size());
-    s->start(slot, tokens[i].data(), shape.length, shape, options);
-    trace.start({.slot = slot, .shape = shape, .tokens = tokens[i], .editable = editable.data()});
+    std::vector<std::uint8_t> given(own.size(), 1);
+    given[10] = 0;
+    lent<std::uint8_t> editable(given);
+    s->start(slot, own.data(), shape.length, shape, {.editable = editable.span()});
+    lent<trace_sequence> sequence(
+        {.slot = slot, .shape = shape, .tokens = own, .editable = editable.data()});
+    trace.start(*sequence.data(), *s);
   };
   start(0);
   start(1);
@@ -108,7 +114,7 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
       };
       const auto rows =
           requested_rows(alone{{&part, 1}},
-                         tokens[sequence_in[static_cast<std::size_t>(part.slot)]],
+                         tokens[sequence_in[static_cast<std::size_t>(part.slot)]]->copy(),
                          [&](const auto& x, index_t p) {
                            std::vector<float> z(static_cast<std::size_t>(model.vocab));
                            model.row(x, p, z);
@@ -129,13 +135,17 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
         const auto from = s->candidates(slot);
         all.steps.emplace_back(from.begin(), from.end());
       }
-      if (is_due && s->report(slot).end != ending::running && started < 3) {
-        sequence_in[static_cast<std::size_t>(slot)] = 2;
-        start(slot);
+      if (is_due && s->report(slot).end != ending::running) {
+        std::size_t& sequence = sequence_in[static_cast<std::size_t>(slot)];
+        all.tokens[sequence] = tokens[sequence]->copy();
+        tokens[sequence].reset();
+        if (started < 3) {
+          sequence = 2;
+          start(slot);
+        }
       }
     }
   }
-  all.tokens = tokens;
   return all;
 }
 
@@ -312,7 +322,7 @@ TEST(trace_writer, stops_with_the_line_that_the_sink_refuses) {
         {.model = "m", .info = model.info(), .policy = "", .parts = part_texts(p)});
     const sequence_shape shape{.prompt_length = 2, .length = 20, .block_length = 9};
     s.start(0, p, tokens, shape);
-    trace.start({.slot = 0, .shape = shape, .tokens = tokens});
+    trace.start({.slot = 0, .shape = shape, .tokens = tokens}, s);
     while (const auto request = s.next()) {
       trace.request(*request, s);
       supply_one(s, *request, model, tokens);
@@ -336,7 +346,7 @@ TEST(trace_writer, writes_the_end_of_a_cancelled_sequence) {
                      {.model = "m", .info = model.info(), .policy = "", .parts = part_texts(p)});
   const sequence_shape shape{.length = 20, .block_length = 9};
   s.start(0, p, tokens, shape);
-  trace.start({.slot = 0, .shape = shape, .tokens = tokens});
+  trace.start({.slot = 0, .shape = shape, .tokens = tokens}, s);
   s.cancel(0);
   EXPECT_TRUE(trace.end(0, s.report(0)));
   EXPECT_TRUE(trace.end(0, s.report(0)));  // once
@@ -360,7 +370,7 @@ TEST(trace_writer, writes_the_step_of_the_request_that_was_decided) {
   for (const index_t slot : {0, 1, 1}) {  // the second time before a step
     std::vector<token_id>& t = tokens[static_cast<std::size_t>(slot)];
     s.start(slot, p, t, shape);
-    trace.start({.slot = slot, .shape = shape, .tokens = t});
+    trace.start({.slot = slot, .shape = shape, .tokens = t}, s);
   }
   trace.request(*s.next(), s);
   s.abandon();
