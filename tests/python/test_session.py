@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import unmask
+from lent import LentSession
 
 VOCAB, MASK, END, LENGTH, PROMPT = 67, 66, 65, 24, 5
 
@@ -233,16 +234,18 @@ def test_rows_that_truncation_reads_twice_are_counted(flat):
 
 
 def test_a_trace_is_recorded(tmp_path):
-    model, tokens = Model(9), canvas(9)
+    model = Model(9)
     file = tmp_path / "decode.jsonl"
-    session = new_session("by_margin + threshold(0.6)", trace=str(file), model="made up", token_text="<{}>".format)
-    session.start(0, tokens, prompt_length=PROMPT)
-    first = tokens.tolist()
+    session = LentSession(
+        new_session("by_margin + threshold(0.6)", trace=str(file), model="made up", token_text="<{}>".format))
+    session.start(0, canvas(9), prompt_length=PROMPT)
+    first = session.tokens[0].tolist()
     steps = []
     while (request := session.next()) is not None:
         assert session.next() is not None  # the same
-        session.supply(model(tokens)[request.segments[0].rows])
+        session.supply(model(session.tokens[0])[request.segments[0].rows])
         steps.append([(c.position, c.token, c.part) for c in session.candidates()])
+    tokens = session.answers[0]
     head, *lines, end = [json.loads(line) for line in file.read_text().splitlines()]
     assert head["format"] == "unmask-trace/1" and head["model"]["name"] == "made up"
     assert head["parts"] == ["by_margin", "threshold(0.6)"]
@@ -257,11 +260,13 @@ def test_a_trace_is_recorded(tmp_path):
 
 def written(session, model, tokens, **start):
     """Step, position, token and log-probability of what a decode writes; without branches."""
+    session = LentSession(session)
     session.start(0, tokens, prompt_length=PROMPT, **start)
     entries = []
     while (request := session.next()) is not None:
-        session.supply(model(tokens)[request.segments[0].rows])
+        session.supply(model(session.tokens[0])[request.segments[0].rows])
         entries += [(c.step, c.position, c.token, c.log_probability) for c in session.committed()]
+    tokens[:] = session.answers[0]
     return entries
 
 

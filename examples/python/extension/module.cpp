@@ -279,10 +279,12 @@ The engine owns tokens and logits; tokens are written in place, logits are read 
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
 position then stays masked. `trace` is True for candidates(), or the name of a file ("-": standard
 output) that gets the decode as a trace, lines of JSON; `model` is the name of the model in it, and
-`token_text(token)` the text of a token. The policy "replay('decode.jsonl', 2)" commits what the third
-sequence of a trace committed in the same steps, with the log-probabilities that these logits give.
-`threads` read the rows; sessions with the same number share them. With
-`stream`, a cudaStream_t as an integer, tokens and logits are on that stream's device.
+`token_text(token)` the text of a token, which must not call the session: what it raises comes out of
+the call behind the lines of the trace, and it is asked again where the token occurs again. The policy
+"replay('decode.jsonl', 2)" commits what the third sequence of a trace committed in the same steps,
+with the log-probabilities that these logits give. `threads` read the rows; sessions with the same
+number share them. With `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's
+device.
 
 An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
 "es_dllm", and names the number of its `layers`. For segment i of a request:

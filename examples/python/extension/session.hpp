@@ -8,6 +8,7 @@
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -101,10 +103,17 @@ struct layer_rule : rule_info {
 /// unmask::any_session for Python: checks tensors, keeps what the session points to alive, and lets
 /// other threads of Python run while it works.
 class session {
-  // Without the GIL, and one thread at a time.
+  // Without the GIL, and one thread at a time. A call out of token_text would wait for itself.
   auto alone(const auto& work) {
+    unmask::check_order(owner_.load() != std::this_thread::get_id(),
+                        "a call of a session inside its own token_text");
     const nb::gil_scoped_release others;
     const std::lock_guard turn(mutex_);
+    owner_ = std::this_thread::get_id();
+    struct leaving {
+      std::atomic<std::thread::id>& owner;
+      ~leaving() { owner = std::thread::id(); }
+    } const leave{owner_};
     return work();
   }
 
@@ -121,6 +130,7 @@ class session {
           std::optional<std::uintptr_t> stream)
       : policy_(std::move(policy))
       , model_(model)
+      , capacity_(capacity)
       , space_(stream ? unmask::memory::device : unmask::memory::host)
       , selector_(std::max(capacity.length, 0))
       , replay_(unmask::read_replay(policy_)) {
@@ -167,10 +177,7 @@ class session {
                             .parts = unmask::part_texts(policy_)};
     if (text) {
       token_text_ = std::move(*text);
-      head.text = [this](unmask::token_id token) {
-        const nb::gil_scoped_acquire python;
-        return nb::cast<std::string>(token_text_(token));
-      };
+      head.text = [this](unmask::token_id token) { return text_of(token); };
     }
     file_.emplace(file);
     trace_.emplace(*file_, std::move(head));
@@ -211,6 +218,11 @@ class session {
       wanted = {parts->has.layered, key_evictor(parts->cache)};
     }
     alone([&] {
+      if (trace_) {
+        unmask::validate_start(
+            model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
+        trace_->reserve(slot, static_cast<std::size_t>(fresh.tokens.size()));
+      }
       if (parts) {
         start_with_(slot, *parts, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
       } else {
@@ -224,7 +236,11 @@ class session {
         trace_->start({.slot = slot,
                        .shape = geometry,
                        .tokens = {now.data(), static_cast<std::size_t>(now.size())},
-                       .editable = options.editable.data()});
+                       .editable = options.editable.data()},
+                      *session_);
+        if (session_->report(slot).end != unmask::ending::running) {
+          check_recording();
+        }
       }
     });
   }
@@ -233,12 +249,17 @@ class session {
   next(const std::optional<std::vector<unmask::index_t>>& slots) {
     return alone([&] {
       const auto wanted = slots ? session_->next(*slots) : session_->next();
-      if (trace_ && wanted && !std::exchange(is_requested_, true)) {
-        trace_->request(*wanted, *session_);
-      }
-      wanted_.reset();
-      if (wanted) {
-        wanted_ = {{wanted->segments.begin(), wanted->segments.end()}, wanted->rows};
+      if (wanted && !wanted_) {
+        try {
+          request kept{copied(wanted->segments), wanted->rows};
+          if (trace_) {
+            trace_->request(*wanted, *session_);
+          }
+          wanted_ = std::move(kept);
+        } catch (...) {
+          session_->abandon();  // the caller does not know of it
+          throw;
+        }
       }
       return wanted_;
     });
@@ -336,24 +357,20 @@ class session {
   void abandon() {
     alone([&] {
       session_->abandon();
-      is_requested_ = false;
+      wanted_.reset();
     });
   }
   void cancel_request() {
     alone([&] {
-      const auto segments = session_->cancel_request();
-      is_requested_ = false;
-      for (const unmask::segment& s : segments) {
-        if (s.branch == 0) {
-          end_trace(s.slot);
-        }
-      }
+      session_->cancel_request();
+      wanted_.reset();
+      end_trace();
     });
   }
   void cancel(unmask::index_t slot) {
     alone([&] {
       session_->cancel(slot);
-      end_trace(slot);
+      end_trace();
     });
   }
 
@@ -405,30 +422,49 @@ class session {
       publish(s.slot);
     }
     wanted_.reset();
-    if (trace_ && std::exchange(is_requested_, false)) {
+    if (trace_) {
       trace_->step(*session_);
       check_recording();
     }
   }
-  void end_trace(unmask::index_t slot) {
+  void end_trace() {
     if (trace_) {
-      trace_->end(slot, session_->report(slot));
+      trace_->end(*session_);
       check_recording();
     }
   }
   // Ends a recording whose file is full.
   void check_recording() {
     if (!trace_->ok()) {
+      const std::runtime_error error(file_->error());
       trace_.reset();
-      throw std::runtime_error(file_->error());
+      throw error;
     }
+  }
+  // The text of a token, which Python gives.
+  [[nodiscard]] std::string text_of(unmask::token_id token) {
+    const nb::gil_scoped_acquire python;
+    const nb::object text = token_text_(token);
+    if (!nb::isinstance<nb::str>(text)) {
+      throw nb::type_error(("token_text(" + std::to_string(token) + ") must return a str, got " +
+                            nb::cast<std::string>(nb::type_name(text.type())))
+                               .c_str());
+    }
+    Py_ssize_t size = 0;
+    const char* const bytes = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (bytes == nullptr) {
+      throw nb::python_error();
+    }
+    return {bytes, static_cast<std::size_t>(size)};
   }
 
   std::string policy_;
   unmask::model_info model_;
+  unmask::session_capacity capacity_;
   unmask::memory space_;
   unmask::host::key_selector selector_;
   std::mutex mutex_;
+  std::atomic<std::thread::id> owner_;  // the thread whose call it is
   std::shared_ptr<unmask::host::shared_thread_pool> threads_;
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
   std::unique_ptr<unmask::any_session> session_;
@@ -443,12 +479,11 @@ class session {
                      const unmask::start_options&)>
       start_with_;
   std::vector<used> slots_;
-  std::optional<request> wanted_;
+  std::optional<request> wanted_;  // the request that is out, which the trace has, too
   mistakes mistakes_;
   nb::object token_text_;
   std::optional<unmask::trace_file> file_;
   std::optional<unmask::trace_writer> trace_;
-  bool is_requested_ = false;  // the trace has the request that is out
 };
 
 }  // namespace unmask_python

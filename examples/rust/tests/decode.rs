@@ -199,6 +199,56 @@ fn other_types_and_strides_decode_alike() {
     assert_eq!(run(true), run(false));
 }
 
+/// Starts a sequence with slices that are overwritten and dropped behind the call.
+fn start_lent(session: &mut Session, slot: usize, token: i32, sequence: &Sequence) {
+    let mut editable = sequence.editable.map(<[bool]>::to_vec);
+    let mut suppressed = sequence.suppressed.to_vec();
+    let lent =
+        Sequence { editable: editable.as_deref(), suppressed: &suppressed, ..sequence.clone() };
+    session.start(slot, vec![token; LENGTH], &lent).unwrap();
+    if let Some(e) = &mut editable {
+        e.iter_mut().for_each(|b| *b = !*b);
+    }
+    suppressed.fill(MASK);
+    assert!(editable.as_deref() != sequence.editable || sequence.editable.is_none());
+}
+
+/// A recording reads neither the marks of fixed positions behind `start`, nor the tokens of a
+/// sequence that has nothing to decode and makes way for another.
+#[test]
+fn a_recording_reads_no_argument_behind_its_call() {
+    let file = std::env::temp_dir().join(format!("unmask_rust_{}.jsonl", std::process::id()));
+    let mut session =
+        Session::new("tokens_per_step(3)", &Options { sequences: 2, trace: true, ..options() })
+            .unwrap();
+    session.record(file.to_str().unwrap(), "model").unwrap();
+    let mut editable = [true; LENGTH];
+    editable[9] = false;
+    let block_length = LENGTH;
+    let fixed = Sequence { block_length, editable: Some(&editable), ..Sequence::default() };
+    start_lent(&mut session, 0, 1, &fixed);
+    let nothing = Sequence { prompt_length: LENGTH, block_length, ..Sequence::default() };
+    start_lent(&mut session, 1, 2, &nothing);
+    assert_eq!(session.report(1).unwrap().end, Ending::Complete);
+    start_lent(&mut session, 1, 3, &Sequence { prompt_length: 2, ..nothing.clone() });
+    while let Some(request) = session.next().unwrap() {
+        let mut z = Vec::new();
+        for s in &request.segments {
+            z.extend(logits(session.tokens(s.slot), s.rows.clone()));
+        }
+        session.supply(Rows::f32(&z, VOCAB)).unwrap();
+    }
+    start_lent(&mut session, 0, 1, &fixed);
+    session.cancel(0).unwrap();
+    drop(session);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let count = |words: &str| text.matches(words).count();
+    assert_eq!((count("\"fixed\":[9]"), count("\"fixed\":[]")), (2, 2), "{text}");
+    assert_eq!((count("\"end\":\"complete\""), count("\"end\":\"cancelled\"")), (3, 1), "{text}");
+    assert_eq!(count(&format!("\"committed\":0,\"tokens\":[{}]", ["2"; LENGTH].join(","))), 1);
+}
+
 /// Two requests of one batch with policies of their own, one of them paused in every second pass,
 /// decode as each does alone; a bitmask holds for its segment.
 #[test]
