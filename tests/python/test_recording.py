@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def record_with_texts(file, text):
         tried(session.supply, logits(session.tokens, request))
         if not third and 0 in session.answers:
             third = True
-            tried(lambda: session.start(0, np.full(LENGTH, 7, np.int32), prompt_length=4))
+            session.start(0, np.full(LENGTH, 7, np.int32), prompt_length=4)  # next() raises what is raised here
     return errors
 
 
@@ -165,6 +166,29 @@ def test_an_interrupt_inside_a_text_ends_the_call(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         session.supply(logits(session.tokens, request))
     assert session.report().forwards == 1 and lines_of(file)[-1]["step"] == 0
+
+
+def test_an_interrupt_ends_the_wait_for_another_thread(tmp_path):
+    """A text of another thread waits for this one, which waits for its turn."""
+    waits, done = threading.Event(), threading.Event()
+
+    def text(token):
+        waits.set()
+        done.wait(60)
+        return str(token)
+
+    session = recorded(tmp_path / "trace.jsonl", token_text=text)
+    session.start(0, np.full(LENGTH, 5, np.int32), prompt_length=2)
+    other = threading.Thread(target=session.next)
+    other.start()
+    waits.wait(60)
+    main = threading.main_thread().ident
+    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        session.report()
+    done.set()
+    other.join()
+    assert session.report().forwards == 0 and session.next() is not None
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="no disk that is full")

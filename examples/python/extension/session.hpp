@@ -9,6 +9,7 @@
 #include <unmask/trace/trace_writer.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -108,13 +109,25 @@ class session {
     unmask::check_order(owner_.load() != std::this_thread::get_id(),
                         "a call of a session inside its own token_text");
     const nb::gil_scoped_release others;
-    const std::lock_guard turn(mutex_);
+    const auto turn = wait();
     owner_ = std::this_thread::get_id();
     struct leaving {
       std::atomic<std::thread::id>& owner;
       ~leaving() { owner = std::thread::id(); }
     } const leave{owner_};
     return work();
+  }
+
+  // The turn of this thread; while it waits, Ctrl-C ends the call.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> wait() {
+    std::unique_lock turn(mutex_, std::try_to_lock);
+    while (!turn.owns_lock() && !turn.try_lock_for(std::chrono::milliseconds(50))) {
+      const nb::gil_scoped_acquire python;
+      if (PyErr_CheckSignals() != 0) {
+        throw nb::python_error();
+      }
+    }
+    return turn;
   }
 
   template <class T>
@@ -463,7 +476,7 @@ class session {
   unmask::session_capacity capacity_;
   unmask::memory space_;
   unmask::host::key_selector selector_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::atomic<std::thread::id> owner_;  // the thread whose call it is
   std::shared_ptr<unmask::host::shared_thread_pool> threads_;
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies

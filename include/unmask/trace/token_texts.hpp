@@ -15,8 +15,8 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
-/// The texts of the tokens of a trace, each of which is written once: with the first line behind
-/// need(). A text that could not be had is asked for again when its token occurs again.
+/// The texts of the tokens of a trace, each of which is written once, in the first line with the
+/// token. One that throws is asked for again where its token occurs again.
 class token_texts {
  public:
   /// Tokens of [0, vocab) have a text, if there is a function for it.
@@ -29,7 +29,7 @@ class token_texts {
     needed_.reserve(std::min(needed_.size() + tokens, is_needed_.size()));
   }
 
-  /// Notes a token of the trace.
+  /// Notes a token of the line.
   void need(token_id token) {
     const auto at = static_cast<std::size_t>(token);
     if (token >= 0 && at < is_needed_.size() && !is_needed_[at]) {

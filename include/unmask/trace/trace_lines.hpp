@@ -75,13 +75,6 @@ class trace_lines {
     texts_.reserve(given + longest_ + 1 + max_branches);
   }
 
-  /// Notes the tokens of a sequence, whose texts the next line then has.
-  void need(std::span<const token_id> tokens) {
-    for (const token_id token : tokens) {
-      texts_.need(token);
-    }
-  }
-
   /// Writes the head, with the sequences of these slots.
   void head(std::span<const slot_in_trace> slots, std::span<const std::size_t> first) {
     begin();
@@ -119,11 +112,12 @@ class trace_lines {
     finish();
   }
 
-  /// Writes the start of a sequence; the texts of its tokens follow with the next line.
+  /// Writes the start of a sequence.
   void start(const slot_in_trace& s) {
     begin();
     line_.key("start");
     write(s);
+    texts_.write(line_);
     finish();
   }
 
@@ -198,8 +192,7 @@ class trace_lines {
     member("forwards", report.forwards);
     member("committed", report.committed);
     line_.key("tokens");
-    line_.numbers(s.tokens);
-    need(s.tokens);
+    write_tokens(s.tokens);
     texts_.write(line_);
     finish();
   }
@@ -225,10 +218,18 @@ class trace_lines {
     member("block_length", s.shape.block_length);
     line_.close('}');
     line_.key("tokens");
-    line_.numbers(s.given);
+    write_tokens(s.given);
     line_.key("fixed");
     line_.numbers(s.fixed);
     line_.close('}');
+  }
+
+  // Tokens, whose texts are then known to be needed.
+  void write_tokens(std::span<const token_id> tokens) {
+    line_.numbers(tokens);
+    for (const token_id token : tokens) {
+      texts_.need(token);
+    }
   }
 
   // One column: a number of each candidate.

@@ -32,7 +32,7 @@ namespace UNMASK_NAMESPACE {
 /// Any kind of session: its type needs planned(), candidates() and report(). Only reserve(),
 /// start() and layer() allocate, before they change anything; so do the sink and the texts of
 /// tokens. Lines are written even if the text of a token throws; the call then throws the same at
-/// its end.
+/// its end, but for the start of a sequence that runs, which leaves it to the next call.
 class trace_writer {
  public:
   /// Records a decode that `head` describes; `to` gets the lines.
@@ -62,7 +62,8 @@ class trace_writer {
   template <class Session>
   bool start(const trace_sequence& sequence, Session& session) {
     start(sequence);
-    return end(sequence.slot, session.report(sequence.slot));
+    const sequence_report& report = session.report(sequence.slot);
+    return report.end == ending::running ? ok() : end(sequence.slot, report);
   }
   /// The same without the end: call end(), too.
   void start(const trace_sequence& sequence) {
@@ -87,7 +88,6 @@ class trace_writer {
     }
     s.is_running = true;
     s.is_due = false;
-    lines_.need(s.given);
     if (has_head_) {
       lines_.start(s);
     } else if (std::find(first_.begin(), first_.end(), slot) == first_.end()) {
