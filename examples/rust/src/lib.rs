@@ -480,6 +480,8 @@ impl Session {
         check(unsafe { sys::unmask_cancel_request(self.raw()) })
     }
     /// Records the decodes as a trace in a file; needs `Options::trace`, before the first `start`.
+    /// A line that the file does not take ends the recording: `supply`, a `cancel`, or the `start` of
+    /// a sequence with nothing to decode, which have had their effect, then fail once.
     pub fn record(&mut self, file: &str, model: &str) -> Result<()> {
         let (file, model) = (c_text("file", file)?, c_text("model", model)?);
         check(unsafe { sys::unmask_record(self.raw(), file.as_ptr(), model.as_ptr()) })

@@ -249,6 +249,30 @@ fn a_recording_reads_no_argument_behind_its_call() {
     assert_eq!(count(&format!("\"committed\":0,\"tokens\":[{}]", ["2"; LENGTH].join(","))), 1);
 }
 
+/// A recording into a disk that is full fails once, and the decode goes on.
+#[test]
+fn a_full_disk_ends_the_recording() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let mut session =
+        Session::new("tokens_per_step(4)", &Options { trace: true, ..options() }).unwrap();
+    session.record("/dev/full", "model").unwrap();
+    start_lent(&mut session, 0, 1, &Sequence { block_length: LENGTH, ..Sequence::default() });
+    let mut steps = 0;
+    while let Some(request) = session.next().unwrap() {
+        let z = logits(session.tokens(0), request.segments[0].rows.clone());
+        let result = session.supply(Rows::f32(&z, VOCAB));
+        if steps == 0 {
+            refused(result, ErrorKind::Failed, &["/dev/full", "last whole line is number 0"]);
+        } else {
+            result.unwrap();
+        }
+        steps += 1;
+    }
+    assert_eq!((steps, session.report(0).unwrap().end), (4, Ending::Complete));
+}
+
 /// Two requests of one batch with policies of their own, one of them paused in every second pass,
 /// decode as each does alone; a bitmask holds for its segment.
 #[test]

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,10 +21,13 @@ namespace UNMASK_NAMESPACE {
 /// program that ends early, can be read up to its last whole line.
 class trace_file {
  public:
-  /// Opens the file and empties it. Errors: std::runtime_error that names the file.
+  /// Opens the file and empties it. Errors: std::runtime_error that names the file; std::bad_alloc.
   explicit trace_file(const std::string& name)
       : name_(name)
       , file_(name == "-" ? stdout : std::fopen(name.c_str(), "wb"), &close) {
+    if (file_ == nullptr && errno == ENOMEM) {
+      throw std::bad_alloc();
+    }
     if (file_ == nullptr) {
       throw std::runtime_error("trace " + name_ + ": " + reason(errno));
     }
