@@ -431,6 +431,48 @@ TEST(OutOfMemory, LeavesARecordingWhole) {
   EXPECT_GT(failing, 20);
 }
 
+// Without texts a recording allocates where a sequence starts, whatever the steps do.
+TEST(Allocation, IsNotInARecordedStep) {
+  for (const char* policy :
+       {"tokens_per_step(2)",
+        "by_entropy + threshold(0.8) + lookahead(4)",
+        "threshold(0.5) + remask_current_below(0.4) + edit_committed(0.8) + edited_blocks",
+        "hierarchical(0.4, 0.9) + remask_below(0.5)",
+        "entropy_bound(0.1) + canvas"}) {
+    SCOPED_TRACE(policy);
+    session_capacity traced = capacity;
+    traced.trace = true;
+    const auto s = make_any_session(policy, model, traced);
+    std::size_t lines = 0;
+    trace_writer trace([&lines](std::string_view) { return ++lines > 0; },
+                       {.model = "m", .info = model, .policy = policy, .parts = {policy}});
+    std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(24, model.vocab - 1));
+    for (index_t slot = 0; slot < 3; ++slot) {
+      std::vector<token_id>& own = tokens[static_cast<std::size_t>(slot)];
+      const sequence_shape shape{.prompt_length = slot, .length = 24, .block_length = 8};
+      s->start(slot, own.data(), 24, shape);
+      trace.start({.slot = slot, .shape = shape, .tokens = own}, *s);
+    }
+    long in_the_trace = 0;
+    std::vector<float> z;
+    for (std::size_t step = 0; auto request = s->next(); ++step) {
+      const allocation_count requested;
+      trace.request(*request, *s);
+      in_the_trace += requested.value();
+      z.resize(static_cast<std::size_t>(request->rows * model.vocab));
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        z[i] = static_cast<float>((i * 17 + step * 5) % 23) * -0.123456789F;
+      }
+      s->supply(host_logits<float>(z.data(), request->rows, model.vocab));
+      const allocation_count decided;
+      trace.step(*s);
+      in_the_trace += decided.value();
+    }
+    EXPECT_EQ(in_the_trace, 0);
+    EXPECT_GT(lines, 6U);
+  }
+}
+
 TEST(Allocation, IsNotInAStepInC) {
   unmask_options options = options_in_c();
   options.trace = 1;
