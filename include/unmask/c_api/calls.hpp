@@ -61,7 +61,7 @@ inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
 
 // Ends a recording whose file is full.
 inline void check_recording(unmask_session& s) {
-  if (s.trace && !s.trace->ok()) {
+  if (s.trace && s.file && !s.trace->ok()) {
     const std::runtime_error error(s.file->error());
     s.trace.reset();
     throw error;
