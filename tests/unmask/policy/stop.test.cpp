@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named/any_schedule.hpp>
+#include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -37,6 +39,29 @@ TEST(stop_at_eos, fills_what_is_masked_behind_a_committed_eos_token) {
   EXPECT_EQ(h.report.committed_prefix, 4);
   EXPECT_EQ(h.report.answer_end, 2) << "behind the EOS token";
   EXPECT_EQ(h.report.masked, 0);
+}
+
+// A schedule may end a sequence at an EOS token, too.
+TEST(block_pipeline, reports_the_end_of_the_answer) {
+  std::vector<row> table(12, row_with_confidence(0.9, 1));
+  table[2] = row_with_confidence(0.9, 3);
+  const policy p{by_confidence{}, threshold{0.5F}, block_pipeline{.at_once = 1}};
+  const history h = decode_rows(p, table, {.block_length = 4}, ending_model);
+  EXPECT_EQ(h.report.end, ending::eos_token);
+  EXPECT_EQ(h.report.answer_end, 3);
+}
+
+// Nothing of a canvas is committed before its end, so that the part does not stop it.
+TEST(stop_at_eos, finds_the_end_of_the_answer_on_a_canvas) {
+  std::vector<row> table;
+  for (const token_id token : {0, 3, 1, 2}) {
+    table.push_back(row_with_confidence(1.0 - 1e-9, token));
+  }
+  const policy p{by_entropy{}, entropy_bound{9.0F}, canvas{.vocab = 4, .steps = 6}, stop_at_eos{}};
+  const history h = decode_rows(p, table, {.block_length = 4}, ending_model);
+  EXPECT_EQ(h.tokens, (tokens_of{0, 3, 1, 2}));
+  EXPECT_EQ(h.report.end, ending::complete);
+  EXPECT_EQ(h.report.answer_end, 2);
 }
 
 TEST(stop_at_eos, waits_until_everything_left_of_the_eos_token_is_committed) {

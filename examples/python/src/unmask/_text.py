@@ -33,7 +33,7 @@ def _methods() -> dict[str, str]:
 
 
 def names(policy: str) -> Iterator[str]:
-    """The names of parts in a text, those inside any_of() and all_of() and methods included."""
+    """The names of parts in a text, those inside any_of(), all_of(), at_most() and methods included."""
     for name in re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"]*"|\'[^\']*\'', "", policy)):
         if name in families():
             yield name
