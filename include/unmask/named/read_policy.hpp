@@ -262,8 +262,8 @@ class named_parts_reader {
       if (!a.name.empty() || a.value.is != value_text::kind::part) {
         fail(a.value.column,
              std::string(written.name) + " joins commit rules, such as threshold(0.9), got " +
-                 quoted((a.name.empty() ? "" : std::string(a.name) + "=") +
-                        std::string(a.value.text)));
+                 detail::quoted((a.name.empty() ? "" : std::string(a.name) + "=") +
+                                std::string(a.value.text)));
       }
       commit(*a.value.part);
       if (i > 0) {
