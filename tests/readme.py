@@ -149,6 +149,12 @@ def workflows(root):
         scripts = re.sub(r"^ *- (?=[\w/]+\.sh\b)", "bash ", text, flags=re.M)
         for complaint in (*missing_files(root, path, scripts), *missing_presets(root, text)):
             yield f"{shown}: {complaint}"
+        for action in re.findall(r"uses: *(\S+)", text):
+            if not re.fullmatch(r"\S+@[0-9a-f]{40}", action):
+                yield f"{shown}: {action} must be pinned by the hash of its commit: a tag can be moved"
+        for tool in re.findall(r"pipx run (\S+)", text):
+            if "==" not in tool:
+                yield f"{shown}: pipx runs {tool}, which must have a version"
         try:
             import yaml  # where there is one
             yaml.safe_load(text)
