@@ -3,36 +3,15 @@
 
 #include <unmask/core/traits.hpp>
 #include <unmask/core/write_number.hpp>
+#include <unmask/named/file_source.hpp>
 #include <unmask/named/named_parts.hpp>
 
 #include <cmath>
-#include <cstdio>
-#include <functional>
 #include <limits>
 #include <span>
 
 /// Descriptions of parts for users who compose by name, and the reader of their arguments.
 namespace UNMASK_NAMESPACE {
-
-/// Returns the contents of a file that a text names. Errors: std::invalid_argument with the reason
-/// if there are none.
-using file_source = std::function<std::string(const std::string& name)>;
-
-/// Returns the contents of the file of that name, of at most 16 MB.
-[[nodiscard]] inline std::string contents_of_file(const std::string& name) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
-                                                             &std::fclose);
-  std::string contents;
-  char part[4096];
-  for (std::size_t count = 1; file != nullptr && count > 0 && contents.size() <= 1U << 24U;) {
-    count = std::fread(part, 1, sizeof part, file.get());
-    contents.append(part, count);
-  }
-  if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > 1U << 24U) {
-    throw std::invalid_argument("the file cannot be read, or has more than 16 MB");
-  }
-  return contents;
-}
 
 /// An argument: a knob of the C++ part and its default.
 struct part_argument : knob_text {

@@ -28,9 +28,9 @@ namespace UNMASK_NAMESPACE {
 /// Host only; allocates.
 ///
 /// A file is opened only for a text that names one, calibrated_threshold("profile.json"), and read
-/// in the call, by `files`. A host that accepts texts from others may pass a function that reads
-/// elsewhere or throws std::invalid_argument. A missing file, or one that is no profile, is an
-/// error of the text, too.
+/// in the call, by `files`: a regular file, of at most 16 MB. A host that accepts texts from others
+/// passes no_files, or a function that reads elsewhere. A missing file, or one that is no profile,
+/// is an error of the text, too, which does not quote the file.
 [[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
                                                      const file_source& files = contents_of_file);
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -25,11 +24,14 @@ namespace UNMASK_NAMESPACE {
 class loaded_replay {
  public:
   /// Takes a sequence of a trace, by index. Of a trace whose policy is not known, as that of
-  /// another program, tokens and steps are replayed, and the logits are taken as they are. Errors:
-  /// std::invalid_argument of replay_table and of read_policy for trace::policy.
-  explicit loaded_replay(const trace& from, std::size_t sequence = 0)
+  /// another program, tokens and steps are replayed, and the logits are taken as they are. `files`
+  /// reads the file that the policy of the trace names, if any. Errors: std::invalid_argument of
+  /// replay_table and of read_policy for trace::policy.
+  explicit loaded_replay(const trace& from,
+                         std::size_t sequence = 0,
+                         const file_source& files = contents_of_file)
       : table_(from, sequence)
-      , parts_(parts_of(from.policy)) {}
+      , parts_(parts_of(from.policy, files)) {}
 
   /// Makes a session that replays it: make_replay_layer_session.
   template <class Backend = on_host>
@@ -62,7 +64,7 @@ class loaded_replay {
   [[nodiscard]] const replay_table& table() const { return table_; }
 
  private:
-  [[nodiscard]] static named_parts parts_of(const std::string& policy) {
+  [[nodiscard]] static named_parts parts_of(const std::string& policy, const file_source& files) {
     if (policy.empty()) {
       return {};
     }
@@ -71,41 +73,22 @@ class loaded_replay {
       throw std::invalid_argument("the trace is of a replay: use the trace that its policy " +
                                   detail::quoted(policy) + " names");
     }
-    return read_policy(policy);
+    return read_policy(policy, files);
   }
 
   replay_table table_;
   named_parts parts_;
 };
 
-namespace detail {
-
-[[nodiscard]] inline std::string contents_of_trace(const std::string& name) {
-  constexpr std::size_t most = std::size_t{1} << 30U;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(name.c_str(), "rb"),
-                                                             &std::fclose);
-  std::string contents;
-  std::vector<char> part(std::size_t{1} << 16U);
-  for (std::size_t count = 1; file != nullptr && count > 0 && contents.size() <= most;) {
-    count = std::fread(part.data(), 1, part.size(), file.get());
-    contents.append(part.data(), count);
-  }
-  if (file == nullptr || std::ferror(file.get()) != 0 || contents.size() > most) {
-    throw std::invalid_argument("the file cannot be read, or has more than 1 GB");
-  }
-  return contents;
-}
-
-}  // namespace detail
-
 /// Reads the text of a replay: "replay('decode.jsonl')" is the first sequence of the trace in that
 /// file, "replay('decode.jsonl', 2)" the third. Returns null for the text of any other policy. A
 /// replay is a policy of its own: nothing is added to it, since its parts are those of the trace.
 ///
 /// Errors: policy_text_error with the column of what is wrong, and the reason if the file is no
-/// trace that can be replayed. Files are read in the call, by `files`.
+/// trace that can be replayed, without a quotation of it. Files are read in the call, by `files`:
+/// the trace, and the file that its policy names, if any.
 [[nodiscard]] inline std::unique_ptr<const loaded_replay>
-read_replay(std::string_view text, const file_source& files = detail::contents_of_trace) {
+read_replay(std::string_view text, const file_source& files = contents_of_trace) {
   const std::vector<part_text> parts = parse_policy_text(text);
   const auto found = std::ranges::find(parts, "replay", &part_text::name);
   if (found == parts.end()) {
@@ -134,7 +117,7 @@ read_replay(std::string_view text, const file_source& files = detail::contents_o
   const auto sequence =
       has_index ? static_cast<std::size_t>(given[1].value.number) : std::size_t{0};
   try {
-    return std::make_unique<const loaded_replay>(read_trace(files(name)), sequence);
+    return std::make_unique<const loaded_replay>(read_trace(files(name)), sequence, files);
   } catch (const std::invalid_argument& e) {
     throw policy_text_error(
         text, given[0].value.column, "file " + detail::quoted(name) + ": " + e.what());

@@ -97,8 +97,7 @@ class trace_text_reader {
       }
     });
     if (format != trace_format) {
-      in.fail("its format must be " + std::string(trace_format) + ", got " +
-              detail::quoted(format));
+      in.fail("its format must be " + std::string(trace_format));
     }
     has_head_ = true;
   }

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace unmask {
@@ -323,6 +325,65 @@ TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
   save_profile(profile, path);
   EXPECT_EQ(read_policy("calibrated_threshold(\"" + path + "\")").commit_rule.profile(), profile);
   std::remove(path.c_str());
+}
+
+TEST(read_policy, opens_no_file_for_a_text_from_others) {
+  const auto refused = [](const char* text, const char* column) {
+    try {
+      static_cast<void>(read_policy(text, no_files));
+    } catch (const policy_text_error& e) {
+      EXPECT_THAT(e.what(), HasSubstr(column));
+      EXPECT_THAT(e.what(), HasSubstr("names a file, which it may not"));
+      return;
+    }
+    ADD_FAILURE() << text;
+  };
+  refused("calibrated_threshold('p.json')", "column 22");
+  refused("any_of(threshold, calibrated_threshold('p.json'))", "column 40");
+  refused("osdt_gsm8k('/dev/zero')", "column 12");
+  EXPECT_NO_THROW(static_cast<void>(read_policy("threshold(0.9) + stop_at_eos", no_files)));
+}
+
+// A pipe without a writer blocks whoever opens it, a device may never end.
+TEST(read_policy, opens_regular_files_only_and_of_a_limited_size) {
+  const std::string folder = ::testing::TempDir();
+  const auto refused = [](const std::string& file, const char* why) {
+    EXPECT_THAT(problem_of("calibrated_threshold('" + file + "')"),
+                HasSubstr("the file " + std::string(why)));
+  };
+  const std::string pipe = folder + "unmask_pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  refused(pipe, "must be a regular file");
+  std::filesystem::remove(pipe);
+  refused("/dev/zero", "must be a regular file");
+  refused(folder, "must be a regular file");
+  refused(folder + "unmask_no_such_file", "cannot be read");
+  const std::string large = folder + "unmask_large";
+  std::ofstream(large) << '{';
+  std::filesystem::resize_file(large, (16U << 20U) + 1);
+  refused(large, "must have at most 16 MB");
+  std::filesystem::remove(large);
+}
+
+TEST(read_policy, does_not_quote_a_file_that_is_no_profile) {
+  const std::string policy = "calibrated_threshold('p.json')";
+  for (const char* text : {"hunter2",
+                           "{hunter2",
+                           R"({"hunter2": 1})",
+                           R"({"mode": "hunter2"})",
+                           R"({"mode": "hunter2)",
+                           R"({"cap": hunter2})",
+                           R"({"blocks": hunter2})",
+                           R"({"unmask_profile": hunter2})"}) {
+    const file_source files = [&](const std::string&) { return std::string(text); };
+    try {
+      static_cast<void>(read_policy(policy, files));
+      ADD_FAILURE() << text;
+    } catch (const policy_text_error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("profile, line 1"));
+      EXPECT_THAT(e.what(), ::testing::Not(HasSubstr("hunter2")));
+    }
+  }
 }
 
 TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {

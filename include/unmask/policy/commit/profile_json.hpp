@@ -55,11 +55,13 @@ void for_each_entry(auto& p, auto& version, auto&& take) {
   take("blocks", p);
 }
 
-/// Reader of the text of a profile, value by value. Its errors name line and key.
+/// Reader of the text of a profile, value by value. Its errors name line and key, and quote the
+/// text if it is a profile: another file may have been named in place of one.
 struct profile_text {
   std::string_view text;
   std::size_t at = 0;
   std::string_view key = "the text";
+  bool is_profile = false;  ///< its version has been read
 
   [[noreturn]] void complain(std::string_view rule, std::string_view got) const {
     int line = 1;
@@ -67,12 +69,16 @@ struct profile_text {
       line += c == '\n' ? 1 : 0;
     }
     std::string message = "profile, line " + std::to_string(line) + ": ";
-    message.append(key).append(" must be ").append(rule).append(", got ");
-    message += got.empty() ? "the end" : "'";
-    for (const char c : got.substr(0, 40)) {
-      message += c >= ' ' && c <= '~' ? c : '?';
+    message.append(key).append(" must be ").append(rule);
+    if (got.empty()) {
+      message += ", got the end";
+    } else if (is_profile) {
+      message += ", got '";
+      for (const char c : got.substr(0, 40)) {
+        message += c >= ' ' && c <= '~' ? c : '?';
+      }
+      message += got.size() > 40 ? "...'" : "'";
     }
-    message += got.size() > 40 ? "...'" : got.empty() ? "" : "'";
     throw std::invalid_argument(message);
   }
 
@@ -236,6 +242,7 @@ template <int Cells = 256>
         in.read(value, names...);
       }
     });
+    in.is_profile = seen[0];
     if (version != detail::profile_version) {
       in.complain("1, the version that this library reads", std::to_string(version));
     }
