@@ -15,6 +15,13 @@ enum class ending : unsigned char {
   cancelled     ///< the engine called cancel()
 };
 
+/// The name of an ending, as traces write it: "complete", "eos_token".
+[[nodiscard]] constexpr const char* name_of(ending end) {
+  constexpr const char* names[] = {
+      "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
+  return names[static_cast<int>(end)];
+}
+
 /// The geometry of one sequence and the seed of its request.
 struct sequence_shape {
   /// Length of the prompt: positions before this one are given and never change.

@@ -21,8 +21,13 @@ inline constexpr std::string_view trace_format = "unmask-trace/1";
 inline constexpr std::string_view trace_outcomes = "cfhxierkw";
 
 /// The words of `ending` in a trace.
-inline constexpr std::array<std::string_view, 6> trace_endings = {
-    "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
+inline constexpr std::array<std::string_view, 6> trace_endings = [] {
+  std::array<std::string_view, 6> words;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = name_of(static_cast<ending>(i));
+  }
+  return words;
+}();
 
 /// Takes the lines of a trace, one in each call, with its line end. Returns false if it could not
 /// keep the line; the trace then ends there, readable up to its last whole line. So it does if the
