@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// State: none; `trace` must outlive the session, in memory that the backend can read.
 /// Cost: O(log candidates) a candidate, and O(candidates) a step.
-/// Errors: a sequence of another shape or vocabulary than the trace's.
+/// Errors: a sequence of another shape, vocabulary or mask token than the trace's.
 struct replay {
   replay_view trace = {};  ///< The view of a replay_table.
 
@@ -38,6 +38,11 @@ struct replay {
                    "that of the trace, ",
                    t.prompt_length);
     check_argument(m.vocab == trace.vocab, "vocab", m.vocab, "that of the trace, ", trace.vocab);
+    check_argument(trace.mask == no_token || m.mask_token == trace.mask,
+                   "mask_token",
+                   m.mask_token,
+                   "that of the trace, ",
+                   trace.mask);
   }
   [[nodiscard]] index_t reach(const sequence_shape&) const { return trace.reach; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {

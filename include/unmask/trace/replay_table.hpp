@@ -44,6 +44,7 @@ struct replay_view {
   index_t remasked = 0;                   ///< Number of remasked tokens.
   index_t reach = 0;                      ///< Most positions that a step decides.
   index_t vocab = 0;                      ///< Vocabulary size of the model.
+  token_id mask = no_token;               ///< Its mask token; no_token: not known.
   sequence_shape shape;                   ///< Shape of the sequence.
 
   /// The entry of a position in a step; null if there is none. Cost: O(log entries).
@@ -89,7 +90,7 @@ class replay_table {
                                   " sequences, none has the index " + std::to_string(sequence));
     }
     const traced_sequence& s = from.sequences[sequence];
-    mask_ = from.info.mask_token;
+    view_.mask = from.info.mask_token;
     view_.vocab = from.info.vocab;
     view_.shape = s.shape;
     view_.end = s.end;
@@ -105,7 +106,7 @@ class replay_table {
     view_.count = static_cast<index_t>(steps_.size());
     view_.fills =
         !s.final_tokens.empty() &&
-        std::find(s.final_tokens.begin(), s.final_tokens.end(), mask_) == s.final_tokens.end();
+        std::find(s.final_tokens.begin(), s.final_tokens.end(), view_.mask) == s.final_tokens.end();
     steps_.emplace_back();  // so that the view of an empty trace is one, too
     view_.steps = steps_.data();
     view_.entries = entries_.data();
@@ -194,6 +195,7 @@ class replay_table {
   // Commits the token of a branch in the step before.
   void commit_before(const traced_step& step, index_t position, token_id token) {
     check_token(step, position, token);
+    check_written(step, position, token);
     state& now = state_[static_cast<std::size_t>(position)];
     const bool has_step = !steps_.empty();
     const auto begin = entries_.begin() + (has_step ? steps_.back().first : 0);
@@ -225,9 +227,11 @@ class replay_table {
     switch (outcome) {
     case candidate_outcome::committed:
     case candidate_outcome::forced:
+      check_written(step, p, step.token[i]);
       now = state::committed;
       return replay_action::commit;
     case candidate_outcome::replaced:
+      check_written(step, p, step.token[i]);
       view_.edits = true;
       return replay_action::replace;
     case candidate_outcome::remasked:
@@ -246,7 +250,14 @@ class replay_table {
     }
   }
 
-  token_id mask_ = no_token;
+  void check_written(const traced_step& step, index_t position, token_id token) const {
+    if (token == view_.mask) {
+      fail(step,
+           position,
+           "token " + std::to_string(token) + " is the mask token, which no step writes");
+    }
+  }
+
   replay_view view_;
   std::vector<token_id> tokens_;
   std::vector<std::uint8_t> editable_;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/replay.hpp>
 #include <unmask/trace/replay_by_name.hpp>
+#include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
@@ -21,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::ThrowsMessage;
 
 constexpr sequence_shape shape{.prompt_length = 3, .length = 35, .block_length = 8, .seed = 11};
@@ -313,6 +316,9 @@ TEST(replay, refuses_a_sequence_of_another_shape) {
   g.prompt_length = 4;
   EXPECT_THAT([&] { starts(g); }, refused("prompt_length", "that of the trace, 3"));
   EXPECT_THAT([&] { starts(shape, info_of({.vocab = 9})); }, refused("vocab", "trace, 7"));
+  model_info other = info_of({.vocab = vocab});
+  other.mask_token = 1;
+  EXPECT_THAT([&] { starts(shape, other); }, refused("mask_token", "that of the trace, "));
   EXPECT_THAT(([&] {
                 const policy empty{replay{}};
                 session s{empty, info_of(model), std::span(tokens).first(35), shape};
@@ -347,6 +353,15 @@ TEST(replay, names_step_and_position_of_what_cannot_be) {
   EXPECT_THAT([&] { table(step(0, "4", "4", "c")); }, refused("position 4", "scored range"));
   EXPECT_THAT([&] { table(step(0, "3", "4", "c")); }, refused("position 3", "fixed"));
   EXPECT_THAT([&] { table(step(0, "1", "10", "c")); }, refused("position 1", "token 10"));
+  for (const char* letter : {"c", "f"}) {
+    EXPECT_THAT([&] { table(step(0, "1", "9", letter)); },
+                refused("position 1", "token 9 is the mask token"));
+  }
+  EXPECT_THAT([&] { table(step(0, "1", "4", "c") + step(1, "1", "9", "e")); },
+              refused("line 3", "token 9 is the mask token"));
+  EXPECT_THAT([&] { table(step(0, "1,2", "4,4", "ch") + step(1, "2", "9", "w")); },
+              refused("line 3", "token 9 is the mask token"));
+  EXPECT_NO_THROW(table(step(0, "1", "9", "h")));  // proposed, as released decoders let it be
   EXPECT_THAT([&] { table(step(0, "1", "4", "r")); }, refused("step 0, position 1", "masked"));
   EXPECT_THAT([&] { table(step(0, "1", "4", "w")); }, refused("position 1", "branch"));
   EXPECT_THAT([&] { table(step(0, "1", "4", "c") + step(1, "1", "3", "c")); },
@@ -377,6 +392,52 @@ TEST(read_trace, reads_what_was_written_up_to_the_last_whole_line) {
   EXPECT_EQ(before, steps);
 }
 
+// The sequence of `head`, of a trace with this policy.
+std::string trace_of(const std::string& policy) {
+  std::string text = head;
+  return text.insert(text.find("\",\"parts\""), policy);
+}
+
+std::string problem_of(const std::string& text, const file_source& files) {
+  try {
+    static_cast<void>(read_replay(text, files));
+  } catch (const policy_text_error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(read_replay, reads_every_file_by_the_function_that_it_is_given) {
+  std::vector<std::string> asked;
+  const file_source files = [&](const std::string& name) {
+    asked.push_back(name);
+    return name == "t.jsonl" ? trace_of("calibrated_threshold('p.json')")
+                             : to_json(calibrated_threshold<>{.block_length = 32});
+  };
+  EXPECT_EQ(problem_of("replay('t.jsonl')", files), "none");
+  EXPECT_EQ(asked, (std::vector<std::string>{"t.jsonl", "p.json"}));
+  EXPECT_THAT(problem_of("replay('t.jsonl')", no_files),
+              HasSubstr("names a file, which it may not"));
+  // The policy inside a trace is a text from others, too.
+  const file_source trace_only = [&](const std::string& name) {
+    return name == "t.jsonl" ? trace_of("calibrated_threshold('p.json')") : no_files(name);
+  };
+  EXPECT_THAT(problem_of("replay('t.jsonl')", trace_only),
+              AllOf(HasSubstr("p.json"), HasSubstr("names a file, which it may not")));
+}
+
+TEST(read_replay, does_not_quote_a_file_that_is_no_trace) {
+  for (const char* text : {"hunter2",
+                           "hunter2\n",
+                           R"({"format":"hunter2"})"
+                           "\n"}) {
+    const file_source files = [&](const std::string&) { return std::string(text); };
+    EXPECT_THAT(problem_of("replay('t.jsonl')", files),
+                AllOf(HasSubstr("trace"), Not(HasSubstr("hunter2"))));
+  }
+  EXPECT_THAT(problem_of("replay('/')", contents_of_trace), HasSubstr("must be a regular file"));
+}
+
 TEST(json_reader, reads_a_half_of_a_surrogate_pair_as_the_replacement_character) {
   const auto read = [](const char* text) { return json_reader(text).string(); };
   const std::string replaced = "\xEF\xBF\xBD";
@@ -396,8 +457,7 @@ TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
   refused("", "trace", "no whole line");
   refused("{\"format\":\"unmask-trace/1\"}", "trace", "no whole line");
   refused("[]\n", "line 1, column 1", "expected {");
-  refused("{\"format\":\"unmask-trace/2\"}\n", "line 1", "got 'unmask-trace/2'");
-  refused("{\"format\":\"a\\nb\"}\n", "line 1", "got 'a\\nb'");
+  refused("{\"format\":\"unmask-trace/2\"}\n", "line 1", "must be unmask-trace/1");
   refused("{\"format\":1}\n", "column 11", "expected \"");
   refused("{\"format\":\"a\\x\"}\n", "line 1", "unknown escape");
   refused("{\"model\":{\"vocab\":1.5}}\n", "line 1", "whole number");
