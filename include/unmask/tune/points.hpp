@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
 #include <unmask/tune/paired.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -48,6 +50,17 @@ enum class measure { forwards, segments, layer_positions, seconds };
          : m == measure::segments        ? d.segments
          : m == measure::layer_positions ? d.layer_positions
                                          : d.seconds;
+}
+
+/// Checks a result. Errors: std::invalid_argument naming the cost that is no number from 0 on.
+inline void validate(const decoded& d) {
+  const auto check = [](const char* name, double cost) {
+    check_argument(cost >= 0.0 && cost < HUGE_VAL, name, cost, "finite and at least 0");
+  };
+  check("decoded::forwards", d.forwards);
+  check("decoded::segments", d.segments);
+  check("decoded::layer_positions", d.layer_positions);
+  check("decoded::seconds", d.seconds);
 }
 
 /// Decodes problems by their indexes with the policy of a text. Throws std::invalid_argument for a
@@ -204,12 +217,14 @@ class results {
       : engine_(std::move(engine))
       , learned_(std::move(learned)) {}
 
-  /// Adds a result of an earlier run.
+  /// Adds a result of an earlier run. Errors: as validate().
   void know(const std::string& policy, index_t problem, const decoded& d) {
+    validate(d);
     known_[policy][problem] = d;
   }
 
-  /// Results in the order of `problems`; nothing for a policy that the engine refuses.
+  /// Results in the order of `problems`; nothing for a policy that the engine refuses. Errors: as
+  /// validate(), for a result of the engine.
   [[nodiscard]] std::optional<std::vector<decoded>> of(const std::string& policy,
                                                        std::span<const index_t> problems) {
     std::map<index_t, decoded>& known = known_[policy];
@@ -232,6 +247,7 @@ class results {
                                std::to_string(answers.size()) + " results for " +
                                std::to_string(asked.size()) + " problems");
       }
+      std::for_each(answers.begin(), answers.end(), &validate);
       for (std::size_t i = 0; i < asked.size(); ++i) {
         known[asked[i]] = answers[i];
         if (learned_) {

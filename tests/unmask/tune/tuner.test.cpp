@@ -374,6 +374,27 @@ TEST(tuner, of_an_engine_that_decodes_nothing_says_so) {
   EXPECT_THROW(static_cast<void>(tuner({.problems = 8}, short_answers).run()), std::logic_error);
 }
 
+// A mean with a NaN compares with nothing: the search would end with any policy.
+TEST(tuner, refuses_costs_that_are_no_numbers_from_0_on) {
+  for (double decoded::* const cost :
+       {&decoded::forwards, &decoded::segments, &decoded::layer_positions, &decoded::seconds}) {
+    for (const double value : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1.0}) {
+      results known([&](const std::string&, std::span<const index_t> problems) {
+        decoded wrong{.right = true, .forwards = 1.0};
+        wrong.*cost = value;
+        return std::vector<decoded>(problems.size(), wrong);
+      });
+      const auto run = [&] { static_cast<void>(tuner({.problems = 8}, known).run()); };
+      EXPECT_THAT(run,
+                  ::testing::ThrowsMessage<std::invalid_argument>(
+                      ::testing::HasSubstr("must be finite and at least 0, got ")));
+      decoded earlier;
+      earlier.*cost = value;
+      EXPECT_THROW(known.know("threshold", 0, earlier), std::invalid_argument);
+    }
+  }
+}
+
 // Binomial coefficients by Pascal's triangle.
 double naive_mcnemar(index_t a, index_t b) {
   std::vector<double> row = {1.0};
