@@ -95,7 +95,7 @@ struct record : statistic_fields::of<S> {
   /// Natural logarithm of confidence(), in nats, <= 0.
   [[nodiscard]] UNMASK_HD float log_probability() const
     requires provides<S, stat::confidence> {
-    return -math::log1p(this->rest);
+    return 0.0F - math::log1p(this->rest);  // not -0 for a row of one token
   }
 
   /// ln of the sum of e^z.
@@ -107,7 +107,11 @@ struct record : statistic_fields::of<S> {
   /// Softmax probability of the runner-up, in [0, 1/2]; 0 when there is none.
   [[nodiscard]] UNMASK_HD float second_probability() const
     requires provides<S, stat::margin> {
-    return runner_up() ? math::divide(math::exp_nonpositive(this->second - best), total()) : 0.0F;
+    if (!runner_up()) {
+      return 0.0F;
+    }
+    const float share = math::divide(math::exp_nonpositive(this->second - best), total());
+    return math::min(share, 0.5F);  // rounding may take half of two equal tokens above it
   }
 
   /// confidence() - second_probability(), in [0, 1].

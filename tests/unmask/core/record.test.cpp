@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -83,11 +84,21 @@ TEST(record, of_one_column_is_certain) {
   EXPECT_EQ(r.token, 0);
   EXPECT_EQ(r.confidence(), 1.0F);
   EXPECT_EQ(r.log_probability(), 0.0F);
+  EXPECT_FALSE(std::signbit(r.log_probability())) << "a trace would show -0";
   EXPECT_EQ(r.margin(), 1.0F);
   EXPECT_EQ(r.second_probability(), 0.0F);
   EXPECT_EQ(r.entropy(), 0.0F);
   EXPECT_EQ(r.second_moment(), 1.0F);
   EXPECT_EQ(r.log_partition(), -7.5F);
+}
+
+// Sums that round may leave a little less than the runner-up has.
+TEST(record, gives_the_runner_up_a_half_at_most) {
+  record<everything> r = record_of({2.0F, 2.0F});
+  EXPECT_EQ(r.second_probability(), 0.5F);
+  r.rest = 1.0F - 3e-7F;
+  EXPECT_GT(1.0F / r.total(), 0.5F);
+  EXPECT_EQ(r.second_probability(), 0.5F);
 }
 
 TEST(record, keeps_the_log_probability_of_an_almost_certain_token) {
