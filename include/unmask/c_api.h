@@ -92,6 +92,11 @@ enum unmask_outcomes {
   UNMASK_FROM_BRANCH = 8  ///< committed with the winning lookahead branch
 };
 
+/// Bits of unmask_options::flags.
+enum unmask_flags {
+  UNMASK_NO_FILES = 1  ///< no text of a policy may name a file: for texts from others
+};
+
 /// A session: slots that decode with one policy. Opaque.
 typedef struct unmask_session unmask_session;
 
@@ -115,6 +120,7 @@ typedef struct unmask_options {
   int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
   int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
                            ///< whose steps take turns
+  uint32_t flags;          ///< of unmask_flags, for the session's policy and those of its sequences
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -127,6 +133,7 @@ typedef struct unmask_options {
    UNMASK_NO_TOKEN,                                                                                \
    0,                                                                                              \
    1,                                                                                              \
+   0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \
    0,                                                                                              \
@@ -266,6 +273,8 @@ UNMASK_API const char* unmask_describe_parts(void);
 /// Checks a policy's text: the status and error of unmask_create() for a session on the host with
 /// valid options. On a device a library may support fewer policies.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
+/// The same for a session with these unmask_options::flags.
+UNMASK_API unmask_status unmask_check_policy_with(const char* policy, uint32_t flags);
 
 /// Requirements of sequences of one shape under a policy.
 typedef struct unmask_requirements {
@@ -286,7 +295,8 @@ UNMASK_API unmask_status unmask_get_requirements(const char* policy,
 
 /// Makes a session that decodes with a policy such as "trace_credit + threshold(0.9)" or "es_dllm":
 /// see unmask_describe_parts() for parts and methods. A file that a policy names,
-/// "calibrated_threshold('profile.json')", is read in the call. "replay('decode.jsonl', 2)" decodes
+/// "calibrated_threshold('profile.json')", is read in the call, if it is a regular file of at most
+/// 16 MB; with UNMASK_NO_FILES such a policy is refused. "replay('decode.jsonl', 2)" decodes
 /// as the third sequence of a trace did (include/unmask/trace/README.md); on the host. Allocates
 /// all memory of the session. `session` receives the session, null on failure.
 UNMASK_API unmask_status unmask_create(const char* policy,

@@ -104,7 +104,9 @@ namespace detail {
 
 [[nodiscard]] inline session_capacity with_branches(const named_parts& parts,
                                                     session_capacity capacity) {
-  capacity.branches = std::max(capacity.branches, parts.look.branches);
+  if (capacity.branches >= 0) {  // of which the session refuses a negative number
+    capacity.branches = std::max(capacity.branches, parts.look.branches);
+  }
   return capacity;
 }
 

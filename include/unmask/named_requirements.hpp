@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE {
 
 /// Requirements of sequences of one shape under a policy by name.
 struct policy_requirements {
-  index_t window = 0;              ///< Least session_capacity::window.
+  index_t window = 1;              ///< Least session_capacity::window.
   std::int64_t most_forwards = 0;  ///< Upper bound on the forward passes of a sequence.
   /// Bytes that a session of these capacities allocates for its slots, with at least that window.
   std::size_t state_bytes = 0;
@@ -29,13 +29,13 @@ template <class Compositions = common_layer_compositions>
                                                   const session_capacity& capacity,
                                                   const sequence_shape& shape) {
   session_capacity room = detail::with_branches(parts, capacity);
-  room.window = std::max(room.window, index_t{1});
+  room.window = room.window == 0 ? 1 : room.window;
   validate(shape, shape.length, validated(room));
   const sequence_shape one = bounded(shape);
   return with_policy<Compositions>(parts, model, [&](const auto& p) {
     detail::check_parts(p, shape, model);
     policy_requirements r;
-    r.window = math::min(detail::policy_reach(p, one), one.length);
+    r.window = math::max(1, math::min(detail::policy_reach(p, one), one.length));
     r.most_forwards = most_forwards(p, one);
     room.window = std::max(room.window, r.window);
     room = detail::capacity_with<std::remove_cvref_t<decltype(p)>>(model, room, model.vocab);

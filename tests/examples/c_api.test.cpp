@@ -796,6 +796,72 @@ TEST(c_api, tells_what_a_policy_requires) {
   expect_fails(unmask_get_requirements("threshold", &o, &q, nullptr), bad, {"requirements"});
 }
 
+// What no session has is no session's requirement either.
+TEST(c_api, requires_nothing_that_no_session_can_have) {
+  using change = void (*)(unmask_options&);
+  constexpr change changes[] = {[](unmask_options& o) { o.branches = -1; },
+                                [](unmask_options& o) { o.branches = 17; },
+                                [](unmask_options& o) { o.window = -1; },
+                                [](unmask_options& o) { o.sequences = 0; },
+                                [](unmask_options& o) { o.threads = 0; },
+                                [](unmask_options& o) { o.memory_space = 7; },
+                                [](unmask_options& o) { o.vocab = 0; },
+                                [](unmask_options& o) { o.flags = 2; }};
+  const unmask_sequence q = small_sequence();
+  unmask_requirements r = UNMASK_REQUIREMENTS_INIT;
+  for (const char* policy : {"threshold", "threshold + lookahead(3)"}) {
+    for (const change& make : changes) {
+      unmask_options o = small_options();
+      make(o);
+      unmask_session* s = nullptr;
+      ASSERT_EQ(unmask_create(policy, &o, &s), UNMASK_INVALID_ARGUMENT);
+      const std::string why = unmask_last_error();
+      EXPECT_EQ(unmask_get_requirements(policy, &o, &q, &r), UNMASK_INVALID_ARGUMENT) << why;
+      EXPECT_EQ(unmask_last_error(), why);
+    }
+  }
+  // A sequence without an answer requires a window that a session can have.
+  unmask_sequence whole = q;
+  whole.prompt_length = whole.length;
+  unmask_options o = small_options();
+  o.window = 0;
+  ASSERT_EQ(unmask_get_requirements("threshold", &o, &whole, &r), UNMASK_OK);
+  o.window = r.window;
+  const session_pointer s = made("threshold", o);
+  std::vector<std::int32_t> tokens(6);
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &whole), UNMASK_OK) << unmask_last_error();
+}
+
+TEST(c_api, opens_no_file_for_a_text_from_others) {
+  unmask_options o = small_options();
+  o.flags = UNMASK_NO_FILES;
+  const unmask_sequence q = small_sequence();
+  unmask_requirements r = UNMASK_REQUIREMENTS_INIT;
+  const session_pointer session = made("threshold", o);
+  std::vector<std::int32_t> tokens(6);
+  for (const char* policy : {"calibrated_threshold('/dev/null')", "replay('/dev/null')"}) {
+    const auto refused = [](unmask_status status) {
+      expect_fails(
+          status, UNMASK_INVALID_ARGUMENT, {"/dev/null", "names a file, which it may not"});
+    };
+    unmask_session* s = nullptr;
+    refused(unmask_create(policy, &o, &s));
+    refused(unmask_get_requirements(policy, &o, &q, &r));
+    refused(unmask_check_policy_with(policy, UNMASK_NO_FILES));
+    for (const unmask_status status :
+         {unmask_check_policy(policy), unmask_check_policy_with(policy, 0)}) {
+      expect_fails(status, UNMASK_INVALID_ARGUMENT, {"/dev/null", "must be a regular file"});
+    }
+  }
+  unmask_sequence own = q;
+  own.policy = "calibrated_threshold('/dev/null')";
+  expect_fails(unmask_start(session.get(), 0, tokens.data(), 6, &own),
+               UNMASK_INVALID_ARGUMENT,
+               {"names a file, which it may not"});
+  EXPECT_EQ(unmask_check_policy_with("threshold", UNMASK_NO_FILES), UNMASK_OK);
+  expect_fails(unmask_check_policy_with("threshold", 2), UNMASK_INVALID_ARGUMENT, {"flags", "2"});
+}
+
 TEST(c_api, counts_rows_that_truncation_reads_twice) {
   for (const bool flat : {false, true}) {
     unmask_options o = small_options();

@@ -132,10 +132,15 @@ pub fn version() -> String {
 pub fn describe_parts() -> String {
     text(unsafe { sys::unmask_describe_parts() })
 }
-/// Checks the text of a policy.
+/// Checks the text of a policy, and reads the file that it names, if any.
 pub fn check_policy(policy: &str) -> Result<()> {
     let policy = c_text("policy", policy)?;
     check(unsafe { sys::unmask_check_policy(policy.as_ptr()) })
+}
+/// The same for a text from others, which may name no file: [`Options::files`].
+pub fn check_policy_without_files(policy: &str) -> Result<()> {
+    let policy = c_text("policy", policy)?;
+    check(unsafe { sys::unmask_check_policy_with(policy.as_ptr(), sys::NO_FILES) })
 }
 
 /// Scores of keys, one a row: their products with the mean query of the decided blocks, all heads
@@ -257,6 +262,7 @@ fn c_options(options: &Options) -> sys::unmask_options {
         layers: options.layers,
         propose_mask: (!options.suppress_mask).into(),
         branches: options.branches,
+        flags: if options.files { 0 } else { sys::NO_FILES },
         ..empty!(unmask_options)
     }
 }
@@ -432,7 +438,7 @@ impl Session {
     }
 
     /// Report of the sequence in a slot.
-    pub fn report(&mut self, slot: usize) -> Result<Report> {
+    pub fn report(&self, slot: usize) -> Result<Report> {
         let mut r = empty!(unmask_report);
         check(unsafe { sys::unmask_get_report(self.raw(), index("slot", slot)?, &mut r) })?;
         Ok(Report {
@@ -457,7 +463,7 @@ impl Session {
     }
 
     /// Plan of a slot's next step.
-    pub fn plan(&mut self, slot: usize) -> Result<Plan> {
+    pub fn plan(&self, slot: usize) -> Result<Plan> {
         let mut p = empty!(unmask_plan);
         check(unsafe { sys::unmask_get_plan(self.raw(), index("slot", slot)?, &mut p) })?;
         Ok(Plan {
@@ -502,13 +508,13 @@ impl Session {
 
     /// Demands of the policy on an engine that computes single positions of its layers. The calls
     /// below belong between `next` and `supply`; examples/c_api/layers.c makes all of them.
-    pub fn layer_rule(&mut self) -> Result<LayerRule> {
+    pub fn layer_rule(&self) -> Result<LayerRule> {
         let mut r = empty!(unmask_layer_rule);
         check(unsafe { sys::unmask_get_layer_rule(self.raw(), &mut r) })?;
         Ok(rule_of(&r))
     }
     /// Those of the policy of a segment's sequence, which [`Sequence::policy`] may have named.
-    pub fn segment_rule(&mut self, segment: usize) -> Result<LayerRule> {
+    pub fn segment_rule(&self, segment: usize) -> Result<LayerRule> {
         let mut r = empty!(unmask_layer_rule);
         let segment = index("segment", segment)?;
         check(unsafe { sys::unmask_get_segment_rule(self.raw(), segment, &mut r) })?;
@@ -519,7 +525,7 @@ impl Session {
         self.list("segment", segment, |raw, i, e, n| unsafe { sys::unmask_positions(raw, i, e, n) })
     }
     /// Whether `at_layer` has to be called for a layer.
-    pub fn hooks(&mut self, segment: usize, layer: usize) -> Result<bool> {
+    pub fn hooks(&self, segment: usize, layer: usize) -> Result<bool> {
         let mut hooked = 0;
         let (segment, layer) = (index("segment", segment)?, index("layer", layer)?);
         check(unsafe { sys::unmask_hooks(self.raw(), segment, layer, &mut hooked) })?;
@@ -546,7 +552,7 @@ impl Session {
         self.list("segment", segment, |raw, i, e, n| unsafe { sys::unmask_rows(raw, i, e, n) })
     }
     /// Eviction of keys in the pass of a segment.
-    pub fn eviction(&mut self, segment: usize) -> Result<Eviction> {
+    pub fn eviction(&self, segment: usize) -> Result<Eviction> {
         let mut e = empty!(unmask_eviction);
         check(unsafe { sys::unmask_get_eviction(self.raw(), index("segment", segment)?, &mut e) })?;
         Ok(Eviction {

@@ -121,8 +121,8 @@ impl<'a> Rows<'a> {
             )));
         }
         // The last row need not have the padding of the others.
-        let rows = (len + stride - columns) / stride;
-        if rows > 0 && (len < (rows - 1) * stride + columns || len > rows * stride) {
+        let rows = if len < columns { 0 } else { (len - columns) / stride + 1 };
+        if rows > 0 && len > rows.saturating_mul(stride) {
             return Err(invalid(format!(
                 "numbers of the rows must be whole rows of {columns}, {stride} apart, got {len}"
             )));
@@ -138,7 +138,7 @@ impl<'a> Rows<'a> {
             memory_space: sys::HOST,
             rows: index("number of rows", rows)?,
             columns: index("number of columns", columns)?,
-            stride: stride as i64,
+            stride: i64::try_from(stride).unwrap_or(i64::MAX), // refused there
             data: self.data,
         })
     }

@@ -20,6 +20,7 @@ pub const F32: i32 = 0;
 pub const BF16: i32 = 1;
 pub const F16: i32 = 2;
 pub const HOST: i32 = 0;
+pub const NO_FILES: u32 = 1;
 
 /// A session: slots that decode with one policy. Opaque.
 #[repr(C)]
@@ -44,6 +45,8 @@ pub struct unmask_options {
     pub layers: i32,
     pub propose_mask: i32,
     pub branches: i32,
+    pub shared_threads: i32,
+    pub flags: u32,
 }
 
 #[repr(C)]
@@ -225,6 +228,7 @@ extern "C" {
     pub fn unmask_last_error() -> *const c_char;
     pub fn unmask_describe_parts() -> *const c_char;
     pub fn unmask_check_policy(policy: *const c_char) -> unmask_status;
+    pub fn unmask_check_policy_with(policy: *const c_char, flags: u32) -> unmask_status;
     pub fn unmask_get_requirements(
         policy: *const c_char,
         options: *const unmask_options,

@@ -32,6 +32,8 @@ pub struct Options {
     pub suppress_mask: bool,
     /// Lookahead branches that there is memory for, at least; up to 16.
     pub branches: i32,
+    /// Whether the texts of policies may name files. False for texts that come from others.
+    pub files: bool,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
             layers: 0,
             suppress_mask: true,
             branches: 0,
+            files: true,
         }
     }
 }

@@ -23,7 +23,7 @@ fn the_quickstart_prints_what_it_prints_in_cpp() {
 
 #[test]
 fn layouts_are_those_of_the_headers() {
-    assert_eq!(size_of::<sys::unmask_options>(), 64);
+    assert_eq!(size_of::<sys::unmask_options>(), 72);
     assert_eq!(size_of::<sys::unmask_sequence>(), 56);
     assert_eq!(size_of::<sys::unmask_modifiers>(), 40);
     assert_eq!(size_of::<sys::unmask_segment>(), 48);
@@ -439,6 +439,15 @@ fn errors_name_argument_value_and_rule() {
         InvalidArgument,
         &["stride", "got 4"],
     );
+    for stride in [usize::MAX, usize::MAX / 2, usize::MAX / LENGTH + 1] {
+        let row = Rows::f32(&z[..VOCAB], VOCAB).with_stride(stride);
+        refused(session.supply(row), InvalidArgument, &["stride"]);
+        refused(
+            session.supply(Rows::f32(&z[..1], VOCAB).with_stride(stride)),
+            InvalidArgument,
+            &["got 1"],
+        );
+    }
     refused(session.supply(Rows::f32(&z[..60], 4)), InvalidArgument, &["logits", "columns"]);
     session.abandon().unwrap();
     session.cancel(0).unwrap();
@@ -448,6 +457,41 @@ fn errors_name_argument_value_and_rule() {
     session.next().unwrap().unwrap();
     session.cancel_request().unwrap();
     assert_eq!(session.report(0).unwrap().end, Ending::Cancelled);
+}
+
+/// The text of a policy that comes from others opens no file of this machine.
+#[test]
+fn a_policy_may_be_refused_its_files() {
+    let text = "calibrated_threshold('profile.json')";
+    let words = &["column 22", "names a file, which it may not"];
+    let options = Options { files: false, ..options() };
+    refused(Session::new(text, &options), ErrorKind::InvalidArgument, words);
+    refused(unmask::check_policy_without_files(text), ErrorKind::InvalidArgument, words);
+    refused(unmask::check_policy(text), ErrorKind::InvalidArgument, &["cannot be read"]);
+    refused(
+        unmask::requirements(text, &options, LENGTH, &Sequence::default()),
+        ErrorKind::InvalidArgument,
+        words,
+    );
+    let mut session = Session::new("threshold", &options).unwrap();
+    let sequence = Sequence { policy: Some(text), ..Sequence::default() };
+    refused(session.start(0, vec![0; LENGTH], &sequence), ErrorKind::InvalidArgument, words);
+}
+
+/// Reports, plans and rules are looked at through a shared reference.
+#[test]
+fn what_changes_nothing_needs_no_exclusive_reference() {
+    let mut session = Session::new("threshold", &options()).unwrap();
+    session.start(0, vec![0; LENGTH], &Sequence::default()).unwrap();
+    session.next().unwrap().unwrap();
+    let shared = &session;
+    let tokens = shared.tokens(0);
+    assert_eq!(shared.report(0).unwrap().masked, LENGTH);
+    assert!(!shared.hooks(0, 0).unwrap() && shared.layer_rule().unwrap().reads.is_none());
+    assert_eq!(shared.segment_rule(0).unwrap(), shared.layer_rule().unwrap());
+    assert_eq!(shared.eviction(0).unwrap().evict, Evict::None);
+    assert_eq!(shared.plan(0).unwrap().winner, 0);
+    assert_eq!(tokens, vec![MASK; LENGTH]);
 }
 
 /// Decodes with rows of a hash in every layer and checks what the hooks promise. Returns tokens and

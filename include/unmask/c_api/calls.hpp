@@ -59,6 +59,34 @@ inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
           .sequence = q.sequence};
 }
 
+// Checks unmask_options::flags.
+inline void check_flags(std::uint32_t flags, const char* name) {
+  unmask::check_argument(
+      (flags & ~std::uint32_t{UNMASK_NO_FILES}) == 0, name, flags, "0 or UNMASK_NO_FILES");
+}
+
+// The options that do not depend on the policy; throws for those that no session has.
+inline unmask_options checked(const unmask_options* options) {
+  const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
+  unmask::check_argument(o.memory_space == UNMASK_HOST || o.memory_space == UNMASK_DEVICE,
+                         "options->memory_space",
+                         o.memory_space,
+                         "UNMASK_HOST or UNMASK_DEVICE");
+  if (o.memory_space == UNMASK_DEVICE && !has_device) {
+    throw unsupported("this library was built without a device (UNMASK_C_API_CUDA): "
+                      "options->memory_space must be UNMASK_HOST");
+  }
+  unmask::check_argument(o.memory_space == UNMASK_DEVICE || o.stream == nullptr,
+                         "options->stream",
+                         "a stream",
+                         "null where options->memory_space is UNMASK_HOST");
+  unmask::check_argument(
+      o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
+  check_flags(o.flags, "options->flags");
+  unmask::validate(model_of(o));
+  return o;
+}
+
 // Ends a recording whose file is full.
 inline void check_recording(unmask_session& s) {
   if (s.trace && s.file && !s.trace->ok()) {
@@ -146,14 +174,19 @@ const char* unmask_describe_parts(void) {
 }
 
 unmask_status unmask_check_policy(const char* policy) {
+  return unmask_check_policy_with(policy, 0);
+}
+
+unmask_status unmask_check_policy_with(const char* policy, std::uint32_t flags) {
   return guarded([&] {
     const char* const text = &needed(policy, "policy");
+    check_flags(flags, "flags");
     const unmask::model_info model{.vocab = 2, .mask_token = 1, .layers = 1};
     const unmask::session_capacity capacity{.length = 1, .window = 1};
-    if (const auto replay = unmask::read_replay(text)) {
+    if (const auto replay = replay_of(text, flags)) {
       static_cast<void>(replay->make_session(model, capacity));
     } else {
-      static_cast<void>(unmask::make_any_layer_session(unmask::read_policy(text), model, capacity));
+      static_cast<void>(unmask::make_any_layer_session(policy_of(text, flags), model, capacity));
     }
   });
 }
@@ -164,11 +197,11 @@ unmask_status unmask_get_requirements(const char* policy,
                                       unmask_requirements* requirements) {
   return guarded([&] {
     const char* const text = &needed(policy, "policy");
-    const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
+    const unmask_options o = checked(options);
     const unmask_sequence q = known_part_of(sequence, UNMASK_SEQUENCE_INIT, "sequence");
-    check_argument(unmask::read_replay(text) == nullptr, "policy", text, "other than a replay");
-    const unmask::policy_requirements r = unmask::requirements_of(
-        unmask::read_policy(text), model_of(o), capacity_of(o), shape_of(q));
+    check_argument(replay_of(text, o.flags) == nullptr, "policy", text, "other than a replay");
+    const unmask::policy_requirements r =
+        unmask::requirements_of(policy_of(text, o.flags), model_of(o), capacity_of(o), shape_of(q));
     unmask_requirements answer = UNMASK_REQUIREMENTS_INIT;
     answer.window = r.window;
     answer.most_forwards = r.most_forwards;
@@ -181,30 +214,15 @@ unmask_status
 unmask_create(const char* policy, const unmask_options* options, unmask_session** session) {
   return guarded([&] {
     needed(session, "session") = nullptr;
-    const unmask_options o = known_part_of(options, UNMASK_OPTIONS_INIT, "options");
-    check_argument(o.memory_space == UNMASK_HOST || o.memory_space == UNMASK_DEVICE,
-                   "options->memory_space",
-                   o.memory_space,
-                   "UNMASK_HOST or UNMASK_DEVICE");
-    if (o.memory_space == UNMASK_DEVICE && !has_device) {
-      throw unsupported("this library was built without a device (UNMASK_C_API_CUDA): "
-                        "options->memory_space must be UNMASK_HOST");
-    }
-    check_argument(o.memory_space == UNMASK_DEVICE || o.stream == nullptr,
-                   "options->stream",
-                   "a stream",
-                   "null where options->memory_space is UNMASK_HOST");
-    check_argument(
-        o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
+    const unmask_options o = checked(options);
     std::unique_ptr<const unmask::loaded_replay> replay =
-        unmask::read_replay(&needed(policy, "policy"));
+        replay_of(&needed(policy, "policy"), o.flags);
     const unmask::named_parts parts =
-        replay != nullptr ? unmask::named_parts{} : unmask::read_policy(policy);
+        replay != nullptr ? unmask::named_parts{} : policy_of(policy, o.flags);
     if (replay != nullptr && o.memory_space == UNMASK_DEVICE) {
       throw unsupported("a replay of a session whose tokens are on a device");
     }
     const unmask::model_info model = model_of(o);
-    unmask::validate(model);
     const unmask::session_capacity capacity = unmask::validated(capacity_of(o));
     auto made = std::make_unique<unmask_session>(parts, model, capacity, o, std::move(replay));
     made->policy = policy;

@@ -23,6 +23,17 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
+/// Reads a text with unmask_options::flags.
+inline unmask::named_parts policy_of(const char* text, std::uint32_t flags) {
+  return (flags & UNMASK_NO_FILES) != 0 ? unmask::read_policy(text, unmask::no_files)
+                                        : unmask::read_policy(text);
+}
+inline std::unique_ptr<const unmask::loaded_replay> replay_of(const char* text,
+                                                              std::uint32_t flags) {
+  return (flags & UNMASK_NO_FILES) != 0 ? unmask::read_replay(text, unmask::no_files)
+                                        : unmask::read_replay(text);
+}
+
 /// Hooks of one call, in any type.
 struct device_hooks {
   template <class T>
@@ -48,6 +59,7 @@ struct unmask_session {
       , capacity(sizes)
       , space(options.memory_space == UNMASK_DEVICE ? unmask::memory::device : unmask::memory::host)
       , stream(options.stream)
+      , flags(options.flags)
       , replay(std::move(traced))
       , own(parts)
       , of_slot(static_cast<std::size_t>(sizes.sequences), own)
@@ -123,7 +135,7 @@ struct unmask_session {
         replay == nullptr, "sequence->policy", text, "null in a session that replays a trace");
     unmask::check_argument(
         !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
-    const unmask::named_parts parts = unmask::read_policy(text);
+    const unmask::named_parts parts = unmask::detail::c_api::policy_of(text, flags);
     make_keys(parts);
     start_with_(slot, parts, tokens, count, shape, options);
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
@@ -145,6 +157,7 @@ struct unmask_session {
   unmask::session_capacity capacity;
   unmask::memory space;
   void* stream;
+  std::uint32_t flags;
   std::unique_ptr<const unmask::loaded_replay> replay;  // null for other policies
   demands own;                                          // of the session's policy
   std::vector<demands> of_slot;                         // of the policies of the slots' sequences
