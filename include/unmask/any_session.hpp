@@ -100,6 +100,11 @@ struct any_modifiers {
   }
 };
 
+template <element T>
+row_modifiers<T>::operator any_modifiers() const {
+  return {allowed, allowed_stride, unconditional, unconditional_stride, cfg_scale};
+}
+
 namespace detail {
 
 // The same with the element type that `kind` says.

@@ -185,6 +185,8 @@ concept row_tensor = requires(const Tensor& t) {
   requires detail::is_rows_view<std::remove_cvref_t<decltype(as_rows(t))>>::value;
 };
 
+struct any_modifiers;
+
 /// Per-row inputs of supply(): a bitmask of allowed tokens and unconditional logits, both owned by
 /// the engine and applied while the rows are read.
 ///
@@ -214,6 +216,9 @@ struct row_modifiers {
         unconditional == nullptr ? nullptr : unconditional + r * unconditional_stride;
     return rest;
   }
+
+  /// The same for logits whose element type is known at run time only: <unmask/any_session.hpp>.
+  operator any_modifiers() const;  // NOLINT(google-explicit-constructor): a view of the same
 };
 
 namespace detail {

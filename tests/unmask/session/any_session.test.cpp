@@ -239,7 +239,7 @@ TYPED_TEST(any_session_of_elements, takes_a_tensor_for_each_segment_as_the_sessi
       tensors.push_back(rows.back().view());
       modifiers.push_back({.allowed = allowed[slot].data()});
       any_tensors.emplace_back(tensors.back());
-      every_modifier.push_back({.allowed = allowed[slot].data()});
+      every_modifier.push_back(modifiers.back());
     }
     s.supply(tensors, modifiers);
     const std::span<const any_rows> all(any_tensors);
@@ -317,6 +317,22 @@ TEST(any_rows, remembers_what_a_view_is) {
   EXPECT_EQ(any_rows(device_logits<float16>(&h, 1, 1)).space, memory::device);
   const float f{};
   EXPECT_EQ(any_rows(host_logits<float>(&f, 1, 1)).kind, element_kind::f32);
+}
+
+TEST(any_modifiers, are_made_of_row_modifiers) {
+  const std::uint32_t words[2] = {};
+  const bfloat16 rows[2] = {};
+  const row_modifiers<bfloat16> typed{.allowed = words,
+                                      .allowed_stride = 1,
+                                      .unconditional = rows,
+                                      .unconditional_stride = 2,
+                                      .cfg_scale = 0.5F};
+  const any_modifiers any = typed;
+  EXPECT_EQ(any.allowed, words);
+  EXPECT_EQ(any.allowed_stride, 1);
+  EXPECT_EQ(any.unconditional, rows);
+  EXPECT_EQ(any.unconditional_stride, 2);
+  EXPECT_EQ(any.cfg_scale, 0.5F);
 }
 
 }  // namespace
