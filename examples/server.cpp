@@ -11,6 +11,7 @@
 #include <new>
 #include <numeric>
 #include <queue>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,8 @@ class server {
         if (next.started && !next.active() && !running_[slot].prompt.empty()) {
           finish(running_[slot], session_->report(int(slot)));
         }
-        if (!next.active() && !waiting.empty()) {
+        for (; !waiting.empty() && !session_->planned(int(slot)).active(); waiting.pop()) {
           start(int(slot), waiting.front());
-          waiting.pop();
         }
       }
       const auto wanted = session_->next(chosen(pass));
@@ -65,16 +65,27 @@ class server {
   static constexpr int answer = 40;
   static constexpr int length = 128;  // positions of a request at most
 
+  // A policy comes from anyone: it names no file of this machine, and none that needs hooks in the
+  // layers is decoded by an engine without.
   void start(int slot, const request& r) {
     request& place = running_[std::size_t(slot)] = r;
     place.tokens = text_.canvas(r.prompt, answer);
     const int count = int(place.tokens.size());
-    session_->start(
-        slot,
-        unmask::read_policy(r.policy),
-        place.tokens.data(),
-        count,
-        {.prompt_length = count - answer, .length = count, .block_length = 20, .seed = r.seed});
+    try {
+      const unmask::named_parts policy = unmask::read_policy(r.policy, unmask::no_files);
+      if (policy.layered()) {
+        throw std::invalid_argument("policy '" + r.policy + "' needs hooks in the layers");
+      }
+      session_->start(
+          slot,
+          policy,
+          place.tokens.data(),
+          count,
+          {.prompt_length = count - answer, .length = count, .block_length = 20, .seed = r.seed});
+    } catch (const std::invalid_argument& e) {
+      std::printf("%-40s %s\n", r.prompt.c_str(), e.what());
+      place.prompt.clear();
+    }
   }
 
   // Slots in turn, as long as their positions fit the pass; the others wait.
@@ -120,10 +131,13 @@ class server {
   const example::char_tokenizer& text_;
   int most_positions_;
   int vocab_ = int(text_.vocabulary());
-  std::unique_ptr<unmask::mixed_session> session_ = unmask::make_mixed_session(
-      unmask::read_policy("threshold(0.9)"),
-      {.vocab = vocab_, .mask_token = text_.mask(), .eos_token = text_.end()},
-      {.sequences = 3, .length = length, .window = answer});
+  std::unique_ptr<unmask::mixed_session> session_ =
+      unmask::make_mixed_session(unmask::read_policy("threshold(0.9)"),
+                                 {.vocab = vocab_,
+                                  .mask_token = text_.mask(),
+                                  .eos_token = text_.end(),
+                                  .layers = int(engine_.config().layers)},
+                                 {.sequences = 3, .length = length, .window = answer});
   std::vector<request> running_ = std::vector<request>(3);
 };
 int main() {
@@ -136,7 +150,9 @@ int main() {
                              "credit_decoding + stop_at_eos",
                              "tokens_per_step + sampling(0) + stop_at_eos",
                              "threshold(0.9) + sampling(0.7) + top_p(0.95)",
-                             "lookahead(3) + threshold(0.95) + stop_at_eos"}) {
+                             "lookahead(3) + threshold(0.95) + stop_at_eos",
+                             "es_dllm + stop_at_eos",
+                             "calibrated_threshold('profile.json')"}) {
     waiting.push({question, policy, waiting.size(), {}});
   }
   server(engine, text, 200).serve(std::move(waiting));

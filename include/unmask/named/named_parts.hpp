@@ -58,6 +58,9 @@ struct named_parts {
   placed<remask_below> remask = {{.confidence = 0.0F}};
   placed<lookahead_by<any_lookahead_score>> look = {{.branches = 0}};
   unmask::canvas canvas = {};
+  /// True if the policy needs an engine with hooks in its layers: a layer rule, or a cache that
+  /// computes single positions. A session accepts it for a model with `layers`.
+  [[nodiscard]] bool layered() const { return has.layered; }
   /// Number of parts, those inside any_of and all_of counted one by one.
   index_t count = 0;
   /// Name of a part that depends on more than one step; empty if there is none.
