@@ -275,7 +275,7 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert tokens(mixed)[:2] == [tokens(joint)[0], tokens(low)[1]] and tokens(joint)[0] != tokens(low)[0]
     assert nonsense.startswith("Unmask: policy 'nonsense(1)', column 1")
     assert growing.startswith("Unmask: policy JointThresholdInDel inserts and deletes")
-    assert file.startswith("Unmask: policy") and "names a file, and a request cannot" in file
+    assert file.startswith("Unmask: policy") and "names a file, which it may not" in file
     assert number.startswith("Unmask: policy must be the text of a policy, got ['threshold(0.9)']")
 
     # Which forward pass decided each token: a block of threshold(0) is decided in one, and stored in

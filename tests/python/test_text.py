@@ -55,7 +55,7 @@ def test_what_a_host_refuses():
 
 
 def test_a_request_names_no_file():
-    _text.refuse_files("threshold(0.9)")
+    _text.check("threshold(0.9)", "a host", {}, files=False)
     for policy in ("osdt_gsm8k('profile.json')", 'calibrated_threshold("profile.json")', "replay('decode.jsonl')"):
         with pytest.raises(ValueError, match="names a file"):
-            _text.refuse_files(policy)
+            _text.check(policy, "a host", {}, files=False)

@@ -333,7 +333,7 @@ def test_a_request_may_name_a_policy(vllm, monkeypatch):
     monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
     model = Model(7, 1.0)
     own = "by_entropy + entropy_bound(0.5) + canvas(2)"
-    file = "by_entropy + entropy_bound(0.1) + canvas(2) + calibrated_threshold('profile.json')"
+    file = "by_entropy + canvas(2) + calibrated_threshold('profile.json')"
     extra = [None, *(dict(unmask_policy=p) for p in (own, "threshold(0.9)", file))]
     lengths = [len(serve(ours(vllm), model, {0: params(vllm, extra=e)})[1][0]) for e in extra]
     assert lengths == [STEPS + 1, 3, STEPS + 1, STEPS + 1]  # and the pass that writes the K/V

@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "arguments.hpp"
+#include "gil.hpp"
 #include "tensor.hpp"
 
 namespace unmask_python {
@@ -85,7 +87,11 @@ class key_evictor {
 }
 
 /// Writes the scores of keys for a query: unmask::host::score_keys().
-inline void score_keys(const tensor& keys, const tensor& query, const writable_tensor& scores) {
+inline void
+score_keys(const nb::object& key_rows, const nb::object& mean_query, const nb::object& written) {
+  const tensor keys = tensor_of(key_rows, "keys");
+  const tensor query = tensor_of(mean_query, "query");
+  const writable_tensor scores = writable_of(written, "scores");
   const unmask::any_rows rows = rows_of(keys, "keys");
   const std::span<float> out = floats_of(scores, "scores");
   check_dense(query, "query", 1);
@@ -99,7 +105,7 @@ inline void score_keys(const tensor& keys, const tensor& query, const writable_t
     const unmask::rows_view<T, unmask::memory::host> typed(
         static_cast<const T*>(rows.data), rows.rows, rows.columns, rows.stride);
     unmask::validate(typed, 1, "", "keys");
-    const nb::gil_scoped_release others;
+    const without_gil others;
     unmask::host::score_keys<T>(
         typed, std::span(static_cast<const T*>(query.data()), query.shape(0)), out);
   };

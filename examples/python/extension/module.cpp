@@ -2,13 +2,15 @@
 #include <unmask/core/renamed.hpp>
 #include <unmask/core/report_text.hpp>
 
+#include <chrono>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
-#include <variant>
+#include <thread>
 
+#include "arguments.hpp"
+#include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
 #include "tune.hpp"
@@ -43,51 +45,89 @@ using namespace nb::literals;
   return text;
 }
 
+}  // namespace
+
+void without_gil::wait_at_exit() {
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    is_exiting = true;
+    while (calls > 0) {
+      const nb::gil_scoped_release others;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }));
+}
+
+namespace {
+
+[[nodiscard]] bool is_list(nb::handle given) {
+  return nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given);
+}
+
 [[nodiscard]] nb::slice slice_of(const unmask::range& r) {
   return nb::slice(nb::int_(r.first), nb::int_(r.last), nb::none());
 }
 
-/// A tensor, or a list of them or of None, as one for each of `count` segments.
-[[nodiscard]] std::optional<tensor> nth(const nb::object& given, std::size_t i) {
-  if (given.is_none()) {
-    return std::nullopt;
-  }
-  const nb::object one = given[i];
-  return one.is_none() ? std::nullopt : std::optional(nb::cast<tensor>(one));
+/// A tensor or None.
+[[nodiscard]] std::optional<tensor> optional_of(nb::handle given, const std::string& name) {
+  return given.is_none() ? std::nullopt : std::optional(tensor_of(given, name));
 }
 
-[[nodiscard]] std::optional<tensor> whole(const nb::object& given) {
-  return given.is_none() ? std::nullopt : std::optional(nb::cast<tensor>(given));
+/// One for each of `count` segments: those of a list or tuple, or None for each.
+[[nodiscard]] std::vector<std::optional<tensor>>
+each_of(const nb::object& given, const std::string& name, std::size_t count) {
+  std::vector<std::optional<tensor>> all(count);
+  if (given.is_none()) {
+    return all;
+  }
+  if (!is_list(given)) {
+    refuse_type(name + " must be a list, as the logits are, got " + type_of(given));
+  }
+  if (nb::len(given) != count) {
+    refuse(name,
+           "have one entry for each of the " + std::to_string(count) + " tensors",
+           std::to_string(nb::len(given)));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    all[i] = optional_of(given[i], name + "[" + std::to_string(i) + "]");
+  }
+  return all;
 }
 
 void supply(session& s,
             const nb::object& logits,
             const nb::object& allowed,
             const nb::object& unconditional,
-            const std::variant<float, std::vector<float>>& cfg_scale) {
-  const auto* const scales = std::get_if<std::vector<float>>(&cfg_scale);
-  if (!nb::isinstance<nb::list>(logits) && !nb::isinstance<nb::tuple>(logits)) {
-    if (scales != nullptr) {
+            const nb::object& cfg_scale) {
+  const std::string scale_type = "a number, or a list of them";
+  if (!is_list(logits)) {
+    if (is_list(cfg_scale)) {
       refuse("cfg_scale", "be a number with one tensor of logits", "a list");
     }
-    s.supply(nb::cast<tensor>(logits),
-             {whole(allowed), whole(unconditional), std::get<float>(cfg_scale)});
+    s.supply(tensor_of(logits, "logits"),
+             {optional_of(allowed, "allowed"),
+              optional_of(unconditional, "unconditional"),
+              taken<float>(cfg_scale, "cfg_scale", scale_type)});
     return;
   }
   const std::size_t count = nb::len(logits);
-  if (scales != nullptr && scales->size() != count) {
+  std::vector<float> scales;
+  if (is_list(cfg_scale)) {
+    scales = taken<std::vector<float>>(cfg_scale, "cfg_scale", scale_type);
+  } else {
+    scales.assign(count, taken<float>(cfg_scale, "cfg_scale", scale_type));
+  }
+  if (scales.size() != count) {
     refuse("cfg_scale",
            "be a number, or one for each of the " + std::to_string(count) + " tensors",
-           std::to_string(scales->size()));
+           std::to_string(scales.size()));
   }
+  const auto masks = each_of(allowed, "allowed", count);
+  const auto beside = each_of(unconditional, "unconditional", count);
   std::vector<tensor> rows;
   std::vector<modifier_tensors> modifiers;
-  for (const nb::handle one : logits) {
-    const std::size_t i = rows.size();
-    modifiers.push_back({nth(allowed, i),
-                         nth(unconditional, i),
-                         scales != nullptr ? (*scales)[i] : std::get<float>(cfg_scale)});
-    rows.push_back(nb::cast<tensor>(one));
+  for (std::size_t i = 0; i < count; ++i) {
+    rows.push_back(tensor_of(logits[i], "logits[" + std::to_string(i) + "]"));
+    modifiers.push_back({masks[i], beside[i], scales[i]});
   }
   s.supply(rows, modifiers);
 }
@@ -159,7 +199,16 @@ void bind_values(nb::module_& m) {
           "and those of the decided blocks receive attention; None: all of `keys` do.")
       .def_ro("first_row",
               &segment::first_row,
-              "Index of the first of them in a tensor that has the rows of all segments.");
+              "Index of the first of them in a tensor that has the rows of all segments.")
+      .def("__repr__", [](const segment& s) {
+        return shown("Segment",
+                     std::pair("slot", s.slot),
+                     std::pair("branch", s.branch),
+                     std::pair("query", slice_of(s.query)),
+                     std::pair("keys", slice_of(s.keys)),
+                     std::pair("rows", slice_of(s.rows)),
+                     std::pair("first_row", s.first_row));
+      });
 
   nb::class_<layer_rule>(m, "LayerRule", "Demands of a policy on an engine, as those of Session.")
       .def_prop_ro("reads", &layer_rule::read)
@@ -169,7 +218,11 @@ void bind_values(nb::module_& m) {
 
   nb::class_<request>(m, "Request", "The next forward request.")
       .def_ro("segments", &request::segments)
-      .def_ro("rows", &request::rows, "Rows of logits in all.");
+      .def_ro("rows", &request::rows, "Rows of logits in all.")
+      .def("__repr__", [](const request& r) {
+        return shown(
+            "Request", std::pair("rows", r.rows), std::pair("segments", nb::cast(r.segments)));
+      });
 
   nb::class_<eviction_in_pass>(m, "Eviction", "Eviction of keys in the pass of a segment.")
       .def_prop_ro(
@@ -265,8 +318,103 @@ void bind_values(nb::module_& m) {
       .def_ro("share", &token_probability::share, "Probability among the probed tokens alone.");
 }
 
+constexpr const char* session_arguments =
+    "def __init__(self, policy: str, *, vocab: int, mask_token: int, eos_token: int | None = None, "
+    "length: int, window: int, sequences: int = 1, logits_shift: int = 0, "
+    "suppress_mask: bool = True, layers: int = 0, branches: int = 0, trace: bool | str = False, "
+    "model: str = '', "
+    "token_text: collections.abc.Callable[[int], str] | None = None, threads: int = 1, "
+    "stream: int | None = None, files: bool = True) -> None";
+constexpr const char* start_arguments =
+    "def start(self, slot: int, tokens: object, *, prompt_length: int, length: int | None = None, "
+    "block_length: int = 32, seed: int = 0, editable: object | None = None, "
+    "suppressed: collections.abc.Sequence[int] = [], policy: str | None = None, "
+    "sequence: int = 0) -> None";
+
+void make_session(session* place, const nb::args& by_place, const nb::kwargs& by_name) {
+  arguments given("Session()", session_arguments, by_place, by_name);
+  auto policy = given.get<std::string>("policy");
+  std::optional<std::string> file;
+  bool trace = false;
+  if (given.has("trace") && !nb::try_cast(nb::borrow(given["trace"]), trace)) {
+    file = given.get<std::string>("trace");
+  }
+  const unmask::model_info info = {.vocab = given.get<int>("vocab"),
+                                   .mask_token = given.get<int>("mask_token"),
+                                   .eos_token =
+                                       given.optional<int>("eos_token").value_or(unmask::no_token),
+                                   .logits_shift = given.get("logits_shift", 0),
+                                   .suppress_mask = given.get("suppress_mask", true),
+                                   .layers = given.get("layers", 0)};
+  const unmask::session_capacity capacity = {.sequences = given.get("sequences", 1),
+                                             .length = given.get<int>("length"),
+                                             .window = given.get<int>("window"),
+                                             .branches = given.get("branches", 0),
+                                             .trace = trace || file};
+  auto model = given.get("model", std::string());
+  std::optional<nb::callable> token_text;
+  if (given.has("token_text") && !given["token_text"].is_none()) {
+    if (PyCallable_Check(given["token_text"].ptr()) == 0) {
+      refuse_type("token_text must be a function of a token, got " + type_of(given["token_text"]));
+    }
+    token_text = nb::borrow<nb::callable>(given["token_text"]);
+  }
+  const int threads = given.get("threads", 1);
+  const auto stream = given.optional<std::uintptr_t>("stream");
+  const bool files = given.get("files", true);
+  {
+    const without_gil others;
+    new (place) session(std::move(policy), info, capacity, threads, stream, files);
+  }
+  if (file) {
+    try {
+      place->record(*file, std::move(model), std::move(token_text));
+    } catch (...) {
+      place->~session();
+      throw;
+    }
+  }
+}
+
+void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
+  arguments given("start()", start_arguments, by_place, by_name);
+  const auto slot = given.get<int>("slot");
+  writable_tensor tokens = writable_of(given["tokens"], "tokens");
+  const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
+  std::optional<tensor> editable;
+  if (given.has("editable")) {
+    editable = optional_of(given["editable"], "editable");
+  }
+  s.start(slot,
+          std::move(tokens),
+          {.prompt_length = given.get<int>("prompt_length"),
+           .length = given.optional<int>("length").value_or(all),
+           .block_length = given.get("block_length", 32),
+           .seed = given.get<std::uint64_t>("seed", 0),
+           .sequence = given.get<std::uint32_t>("sequence", 0)},
+          editable,
+          given.get("suppressed", std::vector<int>()),
+          given.optional<std::string>("policy"));
+}
+
+// What refers to a session may be in a cycle with it: `token_text` is often a method of its owner.
+int visit_session(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));  // calls visit with arg
+  return nb::inst_ready(self) ? nb::inst_ptr<session>(self)->visit(visit, arg) : 0;
+}
+int clear_session(PyObject* self) {
+  nb::inst_ptr<session>(self)->clear();
+  return 0;
+}
+PyType_Slot session_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(&visit_session)},
+                               {Py_tp_clear, reinterpret_cast<void*>(&clear_session)},
+                               {0, nullptr}};
+
 void bind_session(nb::module_& m) {
-  nb::class_<session>(m, "Session", R"doc(Decodes one or many sequences with a policy given by name.
+  nb::class_<session>(m,
+                      "Session",
+                      nb::type_slots(session_slots),
+                      R"doc(Decodes one or many sequences with a policy given by name.
 
     session = unmask.Session("trace_credit + threshold(0.9)", vocab=V, mask_token=M, window=32, length=L)
     session.start(0, tokens, prompt_length=prompt)
@@ -284,7 +432,7 @@ the call behind the lines of the trace, and it is asked again where the token oc
 "replay('decode.jsonl', 2)" commits what the third sequence of a trace committed in the same steps,
 with the log-probabilities that these logits give. `threads` read the rows; sessions with the same
 number share them. With `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's
-device.
+device. With `files=False` no text of a policy may name a file, for policies that come from others.
 
 An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
 "es_dllm", and names the number of its `layers`. For segment i of a request:
@@ -297,103 +445,21 @@ An engine that runs single positions of its layers decodes policies with a layer
     logits = head(hidden[session.rows(i)])
 
 Other threads of Python run during every call. A session that two threads use serves them in turn.)doc")
-      .def(
-          "__init__",
-          [](session* place,
-             std::string policy,
-             int vocab,
-             int mask_token,
-             std::optional<int> eos_token,
-             int length,
-             int window,
-             int sequences,
-             int logits_shift,
-             bool suppress_mask,
-             int layers,
-             int branches,
-             std::variant<bool, std::string> trace,
-             std::string model,
-             std::optional<nb::callable> token_text,
-             int threads,
-             std::optional<std::uintptr_t> stream) {
-            const std::string* const file = std::get_if<std::string>(&trace);
-            new (place) session(std::move(policy),
-                                {.vocab = vocab,
-                                 .mask_token = mask_token,
-                                 .eos_token = eos_token.value_or(unmask::no_token),
-                                 .logits_shift = logits_shift,
-                                 .suppress_mask = suppress_mask,
-                                 .layers = layers},
-                                {.sequences = sequences,
-                                 .length = length,
-                                 .window = window,
-                                 .branches = branches,
-                                 .trace = file != nullptr || std::get<bool>(trace)},
-                                threads,
-                                stream);
-            if (file != nullptr) {
-              try {
-                place->record(*file, std::move(model), std::move(token_text));
-              } catch (...) {
-                place->~session();
-                throw;
-              }
-            }
-          },
-          "policy"_a,
-          nb::kw_only(),
-          "vocab"_a,
-          "mask_token"_a,
-          "eos_token"_a = nb::none(),
-          "length"_a,
-          "window"_a,
-          "sequences"_a = 1,
-          "logits_shift"_a = 0,
-          "suppress_mask"_a = true,
-          "layers"_a = 0,
-          "branches"_a = 0,
-          "trace"_a = false,
-          "model"_a = "",
-          "token_text"_a = nb::none(),
-          "threads"_a = 1,
-          "stream"_a = nb::none())
-      .def(
-          "start",
-          [](session& s,
-             int slot,
-             writable_tensor tokens,
-             int prompt,
-             std::optional<int> length,
-             int block_length,
-             std::uint64_t seed,
-             const std::optional<tensor>& editable,
-             const std::vector<int>& suppressed,
-             const std::optional<std::string>& policy,
-             std::uint32_t sequence) {
-            const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
-            s.start(slot,
-                    std::move(tokens),
-                    {.prompt_length = prompt,
-                     .length = length.value_or(all),
-                     .block_length = block_length,
-                     .seed = seed,
-                     .sequence = sequence},
-                    editable,
-                    suppressed,
-                    policy);
-          },
-          "slot"_a,
-          "tokens"_a.noconvert(),
-          nb::kw_only(),
-          "prompt_length"_a,
-          "length"_a = nb::none(),
-          "block_length"_a = 32,
-          "seed"_a = 0,
-          "editable"_a.noconvert() = nb::none(),
-          "suppressed"_a = std::vector<int>{},
-          "policy"_a = nb::none(),
-          "sequence"_a = 0,
-          R"doc(Begins a sequence in a slot. One that still runs there is given up without an error, and its
+      .def("__init__", &make_session, nb::sig(session_arguments))
+      .def("__repr__",
+           [](const session& s) {
+             return shown("Session",
+                          std::pair("policy", s.policy()),
+                          std::pair("vocab", s.model().vocab),
+                          std::pair("mask_token", s.model().mask_token),
+                          std::pair("sequences", s.capacity().sequences),
+                          std::pair("length", s.capacity().length),
+                          std::pair("window", s.capacity().window));
+           })
+      .def("start",
+           &start,
+           nb::sig(start_arguments),
+           R"doc(Begins a sequence in a slot. One that still runs there is given up without an error, and its
 tokens stay as they are.
 
 Masks the positions behind the prompt (only those that `editable` marks, if given) and writes the
@@ -401,20 +467,25 @@ mask token there. `tokens` is int32, or int64 on a CPU, and is written in place 
 has ended. `suppressed` tokens are never proposed. `policy` is the text of a policy of its own; None
 is the session's. Requests with equal prompts draw equal tokens unless `seed` or `sequence`
 differs.)doc")
-      .def("next",
-           &session::next,
-           "slots"_a = nb::none(),
-           R"doc(The next forward request, or None when no sequence runs. The same until supply().
+      .def(
+          "next",
+          [](session& s, const nb::object& slots) {
+            return s.next(slots.is_none() ? std::nullopt
+                                          : std::optional(taken<std::vector<int>>(
+                                                slots, "slots", "a list of int")));
+          },
+          "slots"_a = nb::none(),
+          R"doc(The next forward request, or None when no sequence runs. The same until supply().
 
 With `slots` it has those of these slots only that run, for a limit on the tokens of a pass and for
 paused sequences; the others stay as they are.)doc")
       .def("supply",
            &supply,
-           "logits"_a,
+           "logits"_a.none(),
            nb::kw_only(),
            "allowed"_a = nb::none(),
            "unconditional"_a = nb::none(),
-           "cfg_scale"_a = 0.0F,
+           "cfg_scale"_a.none() = 0.0F,
            R"doc(Takes the logits of the request and decides.
 
 Logits or log-probabilities, never probabilities: a RuntimeWarning, once, where the first rows lie in
@@ -456,13 +527,20 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
            "segment"_a,
            "layer"_a,
            "Whether at_layer() is to be called for a layer.")
-      .def("at_layer",
-           &session::at_layer,
-           "segment"_a,
-           "layer"_a,
-           "now"_a,
-           "stored"_a.noconvert(),
-           R"doc(Chooses what is computed from a layer on: indices of rows of `now`, ascending.
+      .def(
+          "at_layer",
+          [](session& s,
+             std::size_t segment,
+             int layer,
+             const nb::object& now,
+             const nb::object& stored) {
+            return s.at_layer(segment, layer, tensor_of(now, "now"), writable_of(stored, "stored"));
+          },
+          "segment"_a,
+          "layer"_a,
+          "now"_a.none(),
+          "stored"_a.none(),
+          R"doc(Chooses what is computed from a layer on: indices of rows of `now`, ascending.
 
 `now` has a row of the tensor `reads` for each of positions(); `stored` has one for each position of
 the sequence, the engine's own of this layer, and is written.)doc")
@@ -474,11 +552,14 @@ the sequence, the engine's own of this layer, and is written.)doc")
            &session::eviction_of,
            "segment"_a,
            "Eviction of keys in the pass of a segment; keep is 1 for a policy that drops none.")
-      .def("select_keys",
-           &session::select_keys,
-           "segment"_a,
-           "scores"_a,
-           R"doc(Selects the keys that one layer keeps, where Segment.evict is "choose".
+      .def(
+          "select_keys",
+          [](session& s, std::size_t segment, const nb::object& scores) {
+            return s.select_keys(segment, tensor_of(scores, "scores"));
+          },
+          "segment"_a,
+          "scores"_a.none(),
+          R"doc(Selects the keys that one layer keeps, where Segment.evict is "choose".
 
 `scores`, float32, has the score of the key of each position of [0, Segment.keys.stop): see
 score_keys(). Returns the kept positions outside the decided blocks, ascending; passes with "chosen"
@@ -526,6 +607,7 @@ NB_MODULE(_unmask, m) {
       PyErr_SetString(PyExc_RuntimeError, unmask_python::in_python(e.what()).c_str());
     }
   });
+  unmask_python::without_gil::wait_at_exit();
   unmask_python::bind_values(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
@@ -533,9 +615,9 @@ NB_MODULE(_unmask, m) {
   m.def(
       "score_keys",
       &unmask_python::score_keys,
-      "keys"_a,
-      "query"_a,
-      "scores"_a.noconvert(),
+      "keys"_a.none(),
+      "query"_a.none(),
+      "scores"_a.none(),
       R"doc(Writes the products of a query, the mean of the queries of the decided blocks, with each
 row of `keys`, all heads in one row, into `scores`, float32: for Session.select_keys(). The bits do
 not depend on the instruction set.)doc");

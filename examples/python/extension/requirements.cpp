@@ -3,18 +3,23 @@
 
 #include <unmask/named_requirements.hpp>
 
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <optional>
 #include <string>
+
+#include "arguments.hpp"
+#include "gil.hpp"
+#include "policy_of.hpp"
 
 namespace unmask_python {
 
 namespace nb = nanobind;
-using namespace nb::literals;
 using unmask::policy_requirements;
 
 void bind_requirements(nb::module_& m) {
+  static constexpr const char* signature =
+      "def requirements(policy: str, *, vocab: int, mask_token: int, eos_token: int | None = None, "
+      "length: int, prompt_length: int, block_length: int = 32, window: int = 0, "
+      "sequences: int = 1, layers: int = 0, branches: int = 0, files: bool = True) -> Requirements";
   nb::class_<policy_requirements>(
       m, "Requirements", "Requirements of sequences of one shape under a policy.")
       .def_ro("window", &policy_requirements::window, "Least `window` of a Session.")
@@ -31,38 +36,27 @@ void bind_requirements(nb::module_& m) {
       });
   m.def(
       "requirements",
-      [](const std::string& policy,
-         int vocab,
-         int mask_token,
-         std::optional<int> eos_token,
-         int length,
-         int prompt_length,
-         int block_length,
-         int window,
-         int sequences,
-         int layers,
-         int branches) {
-        return unmask::requirements_of(
-            unmask::read_policy(policy),
-            {.vocab = vocab,
-             .mask_token = mask_token,
-             .eos_token = eos_token.value_or(unmask::no_token),
-             .layers = layers},
-            {.sequences = sequences, .length = length, .window = window, .branches = branches},
-            {.prompt_length = prompt_length, .length = length, .block_length = block_length});
+      [](const nb::args& by_place, const nb::kwargs& by_name) {
+        arguments given("requirements()", signature, by_place, by_name);
+        const auto policy = given.get<std::string>("policy");
+        const bool files = given.get("files", true);
+        const auto length = given.get<int>("length");
+        const unmask::model_info model = {
+            .vocab = given.get<int>("vocab"),
+            .mask_token = given.get<int>("mask_token"),
+            .eos_token = given.optional<int>("eos_token").value_or(unmask::no_token),
+            .layers = given.get("layers", 0)};
+        const unmask::session_capacity capacity = {.sequences = given.get("sequences", 1),
+                                                   .length = length,
+                                                   .window = given.get("window", 0),
+                                                   .branches = given.get("branches", 0)};
+        const unmask::sequence_shape shape = {.prompt_length = given.get<int>("prompt_length"),
+                                              .length = length,
+                                              .block_length = given.get("block_length", 32)};
+        const without_gil others;
+        return unmask::requirements_of(policy_of(policy, files), model, capacity, shape);
       },
-      "policy"_a,
-      nb::kw_only(),
-      "vocab"_a,
-      "mask_token"_a,
-      "eos_token"_a = nb::none(),
-      "length"_a,
-      "prompt_length"_a,
-      "block_length"_a = 32,
-      "window"_a = 0,
-      "sequences"_a = 1,
-      "layers"_a = 0,
-      "branches"_a = 0,
+      nb::sig(signature),
       "Requirements of a policy, before a Session of these arguments is made. Not of a replay.");
 }
 

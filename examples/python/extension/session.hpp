@@ -23,7 +23,9 @@
 
 #include "device.hpp"
 #include "eviction.hpp"
+#include "gil.hpp"
 #include "mistakes.hpp"
+#include "policy_of.hpp"
 #include "tensor.hpp"
 
 namespace unmask_python {
@@ -43,6 +45,11 @@ class slot_tokens {
       data_ = static_cast<unmask::token_id*>(tensor_.data());
     } else if (is_of(tensor_, code::Int, 64) && space_ == unmask::memory::host) {
       wide_ = static_cast<std::int64_t*>(tensor_.data());
+      for (unmask::index_t p = 0; p < size_; ++p) {
+        if (wide_[p] != static_cast<unmask::token_id>(wide_[p])) {
+          refuse("tokens", "fit in 32 bits", std::to_string(wide_[p]) + " at " + std::to_string(p));
+        }
+      }
       copy_.assign(wide_, wide_ + size_);
       data_ = copy_.data();
     } else {
@@ -53,6 +60,11 @@ class slot_tokens {
   [[nodiscard]] unmask::token_id* data() { return data_; }
   [[nodiscard]] unmask::index_t size() const { return size_; }
   [[nodiscard]] unmask::memory space() const { return space_; }
+  /// Whether two slots write the same memory, of which a session sees the copies of int64 tokens.
+  [[nodiscard]] bool shares(const slot_tokens& other) const {
+    const std::less<const void*> before;
+    return before(first(), other.last()) && before(other.first(), last());
+  }
 
   /// Shows the caller what the session has written.
   void publish(unmask::index_t first, unmask::index_t last) {
@@ -62,6 +74,13 @@ class slot_tokens {
   }
 
  private:
+  [[nodiscard]] const void* first() const {
+    return wide_ != nullptr ? static_cast<const void*>(wide_) : data_;
+  }
+  [[nodiscard]] const void* last() const {
+    return wide_ != nullptr ? static_cast<const void*>(wide_ + size_) : data_ + size_;
+  }
+
   writable_tensor tensor_;
   std::vector<unmask::token_id> copy_;
   std::int64_t* wide_ = nullptr;
@@ -108,8 +127,8 @@ class session {
   auto alone(const auto& work) {
     unmask::check_order(owner_.load() != std::this_thread::get_id(),
                         "a call of a session inside its own token_text");
-    const nb::gil_scoped_release others;
-    const auto turn = wait();
+    const without_gil others;
+    const auto turn = wait(others.released());
     owner_ = std::this_thread::get_id();
     struct leaving {
       std::atomic<std::thread::id>& owner;
@@ -118,9 +137,12 @@ class session {
     return work();
   }
 
-  // The turn of this thread; while it waits, Ctrl-C ends the call.
-  [[nodiscard]] std::unique_lock<std::timed_mutex> wait() {
+  // The turn of this thread; while it waits, Ctrl-C ends the call. With the GIL it must not wait.
+  [[nodiscard]] std::unique_lock<std::timed_mutex> wait(bool may_wait) {
     std::unique_lock turn(mutex_, std::try_to_lock);
+    if (!turn.owns_lock() && !may_wait) {
+      throw std::runtime_error("the session is in use, and the interpreter ends");
+    }
     while (!turn.owns_lock() && !turn.try_lock_for(std::chrono::milliseconds(50))) {
       const nb::gil_scoped_acquire python;
       if (PyErr_CheckSignals() != 0) {
@@ -140,15 +162,18 @@ class session {
           const unmask::model_info& model,
           const unmask::session_capacity& capacity,
           unmask::index_t threads,
-          std::optional<std::uintptr_t> stream)
+          std::optional<std::uintptr_t> stream,
+          bool files)
       : policy_(std::move(policy))
       , model_(model)
       , capacity_(capacity)
       , space_(stream ? unmask::memory::device : unmask::memory::host)
       , selector_(std::max(capacity.length, 0))
-      , replay_(unmask::read_replay(policy_)) {
+      , files_(files)
+      , replay_(files ? unmask::read_replay(policy_)
+                      : unmask::read_replay(policy_, unmask::no_files)) {
     const unmask::named_parts parts =
-        replay_ != nullptr ? unmask::named_parts{} : unmask::read_policy(policy_);
+        replay_ != nullptr ? unmask::named_parts{} : policy_of(policy_, files);
     own_ = {parts.has.layered, key_evictor(parts.cache)};
     if (stream) {
       unmask::check_argument(replay_ == nullptr, "stream", "a stream", "None with a replay");
@@ -184,6 +209,9 @@ class session {
   void record(const std::string& file, std::string model, std::optional<nb::callable> text) {
     unmask::check_argument(
         space_ == unmask::memory::host, "trace", file, "True or False with a stream");
+    if (file.find('\0') != std::string::npos) {
+      refuse("trace", "have no NUL character", "one in " + unmask::detail::quoted(file));
+    }
     unmask::trace_head head{.model = std::move(model),
                             .info = model_,
                             .policy = policy_,
@@ -227,10 +255,12 @@ class session {
           replay_ == nullptr, "policy", *policy, "None in a session that replays a trace");
       unmask::check_argument(
           !trace_, "policy", *policy, "None in a session that records, whose trace has one");
-      parts = unmask::read_policy(*policy);
+      const without_gil others;
+      parts = policy_of(*policy, files_);
       wanted = {parts->has.layered, key_evictor(parts->cache)};
     }
     alone([&] {
+      check_apart(slot, fresh.tokens);
       if (trace_) {
         unmask::validate_start(
             model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
@@ -387,10 +417,33 @@ class session {
     });
   }
 
+  /// References to objects of Python, for its collector of cycles.
+  int visit(visitproc use, void* with) const {
+    return token_text_.is_valid() ? use(token_text_.ptr(), with) : 0;
+  }
+  /// Drops them.
+  void clear() { token_text_ = nb::none(); }
+
   [[nodiscard]] const std::string& policy() const { return policy_; }
+  [[nodiscard]] const unmask::session_capacity& capacity() const { return capacity_; }
   [[nodiscard]] const unmask::model_info& model() const { return model_; }
 
  private:
+  // The core checks what it writes; of int64 tokens that is a copy.
+  void check_apart(unmask::index_t slot, const slot_tokens& tokens) {
+    for (std::size_t other = 0; other < slots_.size(); ++other) {
+      const auto index = static_cast<unmask::index_t>(other);
+      if (index != slot && slots_[other].tokens.shares(tokens)) {
+        unmask::check_argument(!session_->planned(index).active(),
+                               "tokens of slot",
+                               slot,
+                               "apart from those of every slot that runs: they overlap those of "
+                               "slot ",
+                               other);
+      }
+    }
+  }
+
   struct used {
     slot_tokens tokens;
     unmask::sequence_shape geometry;
@@ -476,6 +529,7 @@ class session {
   unmask::session_capacity capacity_;
   unmask::memory space_;
   unmask::host::key_selector selector_;
+  bool files_;  // whether texts of policies may name some
   std::timed_mutex mutex_;
   std::atomic<std::thread::id> owner_;  // the thread whose call it is
   std::shared_ptr<unmask::host::shared_thread_pool> threads_;

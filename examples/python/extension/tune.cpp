@@ -9,6 +9,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "arguments.hpp"
+#include "repr.hpp"
+
 namespace unmask_python {
 namespace {
 
@@ -76,24 +79,34 @@ class python_decoder {
   bool interrupted_ = false;
 };
 
-[[nodiscard]] tuned tune(nb::callable decode,
-                         unmask::index_t problems,
-                         double target,
-                         double confidence_level,
-                         const std::string& minimise,
-                         unmask::index_t depth,
-                         const std::optional<nb::callable>& progress) {
-  python_decoder engine(std::move(decode));
+constexpr const char* tune_arguments =
+    "def tune(decode: collections.abc.Callable[[str, list[int]], list[Decoded]], *, problems: int, "
+    "target: float = 0.97, confidence_level: float = 0.8, minimise: str = 'forwards', "
+    "depth: int = 2, progress: collections.abc.Callable[[str, int, int], object] | None = None) -> "
+    "Tuned";
+
+[[nodiscard]] nb::callable function_of(nb::handle given, const std::string& name) {
+  if (PyCallable_Check(given.ptr()) == 0) {
+    refuse_type(name + " must be a function, got " + type_of(given));
+  }
+  return nb::borrow<nb::callable>(given);
+}
+
+[[nodiscard]] tuned tune(const nb::args& by_place, const nb::kwargs& by_name) {
+  arguments given("tune()", tune_arguments, by_place, by_name);
+  python_decoder engine(function_of(given["decode"], "decode"));
   results known([&engine](const std::string& policy, std::span<const unmask::index_t> wanted) {
     return engine(policy, wanted);
   });
-  search how{.problems = problems,
-             .target = target,
-             .confidence_level = confidence_level,
-             .minimise = measure_of(minimise)};
-  how.depth = depth;
+  search how{.problems = given.get<int>("problems"),
+             .target = given.get("target", 0.97),
+             .confidence_level = given.get("confidence_level", 0.8),
+             .minimise = measure_of(given.get("minimise", std::string("forwards")))};
+  how.depth = given.get("depth", 2);
   how.stop = [&engine] { return engine.interrupted(); };
-  if (progress) {
+  std::optional<nb::callable> progress;
+  if (given.has("progress") && !given["progress"].is_none()) {
+    progress = function_of(given["progress"], "progress");
     how.progress = [&progress](std::string_view stage, unmask::index_t done, unmask::index_t of) {
       (*progress)(std::string(stage), done, of);
     };
@@ -127,7 +140,15 @@ void bind_tune(nb::module_& m) {
       .def_ro("forwards", &decoded::forwards)
       .def_ro("segments", &decoded::segments)
       .def_ro("layer_positions", &decoded::layer_positions)
-      .def_ro("seconds", &decoded::seconds);
+      .def_ro("seconds", &decoded::seconds)
+      .def("__repr__", [](const decoded& d) {
+        return shown("Decoded",
+                     std::pair("right", d.right),
+                     std::pair("forwards", d.forwards),
+                     std::pair("segments", d.segments),
+                     std::pair("layer_positions", d.layer_positions),
+                     std::pair("seconds", d.seconds));
+      });
 
   nb::class_<point>(m, "OperatingPoint", "A policy with its results on a set of problems.")
       .def_ro("policy", &point::policy, "Its text.")
@@ -142,7 +163,14 @@ void bind_tune(nb::module_& m) {
       .def_ro("is_single", &point::is_single, "Whether it is a ranking and one commit rule.")
       .def_ro("is_efficient",
               &point::is_efficient,
-              "Whether no other point is as right at no more cost.");
+              "Whether no other point is as right at no more cost.")
+      .def("__repr__", [](const point& p) {
+        return shown("OperatingPoint",
+                     std::pair("policy", p.policy),
+                     std::pair("problems", p.problems),
+                     std::pair("right", p.right),
+                     std::pair("forwards", p.mean.forwards));
+      });
 
   nb::class_<comparison>(m, "Comparison", "Two policies on the same problems.")
       .def_ro("problems", &comparison::problems)
@@ -170,14 +198,7 @@ void bind_tune(nb::module_& m) {
   m.def(
       "tune",
       &tune,
-      "decode"_a,
-      nb::kw_only(),
-      "problems"_a,
-      "target"_a = 0.97,
-      "confidence_level"_a = 0.8,
-      "minimise"_a = "forwards",
-      "depth"_a = 2,
-      "progress"_a = nb::none(),
+      nb::sig(tune_arguments),
       "Searches for the policy that costs least among those that are right often enough.\n\n"
       "decode(policy, problems) returns a Decoded for each index of the list `problems`, all "
       "below\n"

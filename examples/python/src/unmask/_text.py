@@ -54,16 +54,13 @@ def arguments(policy: str, name: str) -> dict[str, float] | None:
     return {key: float(value) for key, value in values.items() if re.fullmatch(r"[\d.e+-]+", value.strip())}
 
 
-def refuse_files(policy: object) -> None:
-    """Raises ValueError if a text names a file: a request may come from anyone."""
-    if isinstance(policy, str) and re.search("[\"']", policy):
-        raise ValueError(f"policy {policy!r} names a file, and a request cannot; the server's configuration can")
-
-
-def check(policy: str, host: str, refused: Mapping[str, str], **options: int | None) -> None:
+def check(
+    policy: str, host: str, refused: Mapping[str, str], *, files: bool = True, **options: int | None
+) -> None:
     """Raises ValueError if the text is none, or has a part, or a part of a family, in `refused`.
 
-    `refused` has the reason by name of part or family; `options` are those of Session.
+    `refused` has the reason by name of part or family; `files` and `options` are those of Session: a
+    request may come from anyone, so that its policy names no file.
     """
     if not isinstance(policy, str):
         raise ValueError(f"policy must be a text, got {type(policy).__name__}")
@@ -72,4 +69,4 @@ def check(policy: str, host: str, refused: Mapping[str, str], **options: int | N
         if reason:
             raise ValueError(f"policy '{policy}': {host} cannot run {name}: {reason}")
     # A vocabulary that has every token of the text; 1 row.
-    Session(policy, **{"vocab": 1 << 20, "mask_token": (1 << 20) - 1, "length": 1, "window": 1, **options})
+    Session(policy, files=files, **{"vocab": 1 << 20, "mask_token": (1 << 20) - 1, "length": 1, "window": 1, **options})

@@ -70,8 +70,7 @@ def _adapter_class() -> Any:
                 raise ValueError(f"option {', '.join(unknown)} is not read beside a policy, which has parts for it; "
                                  f"there are {', '.join(sorted(_READ))}")
             if "policy" in given:
-                _text.refuse_files(policy)
-                _text.check(policy, "ollada", _REFUSED)
+                _text.check(policy, "ollada", _REFUSED, files=False)
             self._require_loaded()
             prompt = self._prompt_ids(messages).to(self.model.device)
             started = time.time()

@@ -41,9 +41,9 @@ def policy_of(generation_config: Mapping[str, Any], steps: int) -> str:
     )
 
 
-def check(policy: str, eos_token: int | None = None, threads: int = 1) -> None:
+def check(policy: str, eos_token: int | None = None, threads: int = 1, *, files: bool = True) -> None:
     """Raises ValueError for a text that is no policy for DiffusionGemma."""
-    _text.check(policy, "vLLM", _REFUSED, eos_token=eos_token, suppress_mask=False, threads=threads)
+    _text.check(policy, "vLLM", _REFUSED, files=files, eos_token=eos_token, suppress_mask=False, threads=threads)
     if _text.arguments(policy, "canvas") is None:
         raise ValueError(f"policy '{policy}' has no canvas, and DiffusionGemma has no mask token")
 
@@ -111,8 +111,7 @@ class UnmaskSampler(DiffusionSampler):
         if wanted is None:
             return self.policy
         try:
-            _text.refuse_files(wanted)
-            check(wanted, self._eos_token)
+            check(wanted, self._eos_token, files=False)
             return wanted
         except ValueError as error:  # would end the engine
             logger.error("unmask_policy of a request: %s; the server's is used", error)
