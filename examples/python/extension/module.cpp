@@ -475,6 +475,8 @@ differs.)doc")
                                                 slots, "slots", "a list of int")));
           },
           "slots"_a = nb::none(),
+          nb::sig("def next(self, slots: collections.abc.Sequence[int] | None = None) -> Request "
+                  "| None"),
           R"doc(The next forward request, or None when no sequence runs. The same until supply().
 
 With `slots` it has those of these slots only that run, for a limit on the tokens of a pass and for
@@ -486,6 +488,9 @@ paused sequences; the others stay as they are.)doc")
            "allowed"_a = nb::none(),
            "unconditional"_a = nb::none(),
            "cfg_scale"_a.none() = 0.0F,
+           nb::sig("def supply(self, logits: object, *, allowed: object | None = None, "
+                   "unconditional: object | None = None, "
+                   "cfg_scale: float | collections.abc.Sequence[float] = 0.0) -> None"),
            R"doc(Takes the logits of the request and decides.
 
 Logits or log-probabilities, never probabilities: a RuntimeWarning, once, where the first rows lie in
@@ -540,6 +545,8 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
           "layer"_a,
           "now"_a.none(),
           "stored"_a.none(),
+          nb::sig("def at_layer(self, segment: int, layer: int, now: object, stored: object) -> "
+                  "list[int]"),
           R"doc(Chooses what is computed from a layer on: indices of rows of `now`, ascending.
 
 `now` has a row of the tensor `reads` for each of positions(); `stored` has one for each position of
@@ -559,6 +566,7 @@ the sequence, the engine's own of this layer, and is written.)doc")
           },
           "segment"_a,
           "scores"_a.none(),
+          nb::sig("def select_keys(self, segment: int, scores: object) -> list[int]"),
           R"doc(Selects the keys that one layer keeps, where Segment.evict is "choose".
 
 `scores`, float32, has the score of the key of each position of [0, Segment.keys.stop): see
@@ -618,6 +626,7 @@ NB_MODULE(_unmask, m) {
       "keys"_a.none(),
       "query"_a.none(),
       "scores"_a.none(),
+      nanobind::sig("def score_keys(keys: object, query: object, scores: object) -> None"),
       R"doc(Writes the products of a query, the mean of the queries of the decided blocks, with each
 row of `keys`, all heads in one row, into `scores`, float32: for Session.select_keys(). The bits do
 not depend on the instruction set.)doc");
