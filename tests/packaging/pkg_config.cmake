@@ -2,6 +2,7 @@
 #
 # A build without CMake: the compiler gets the output of pkg-config and nothing else. The prefix has
 # been moved since it was installed.
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE "${WORK}")
 file(COPY "${PREFIX}/" DESTINATION "${WORK}/moved")
 set(ENV{PKG_CONFIG_LIBDIR} "${WORK}/nowhere")

@@ -230,7 +230,7 @@ def test_threads_of_python_run_while_a_session_is_made():
     try:
         thread.start()
         before = counted[0]
-        new_session("adaptive_threshold", vocab=1 << 18, length=512, window=512)  # writes half a gigabyte
+        new_session("adaptive_threshold", vocab=1 << 18, length=128, window=128)  # writes 128 MB
         assert counted[0] > before + 100
     finally:
         sys.setswitchinterval(interval)
