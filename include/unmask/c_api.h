@@ -287,7 +287,7 @@ typedef struct unmask_requirements {
 #define UNMASK_REQUIREMENTS_INIT {(uint32_t)sizeof(unmask_requirements), 0, 0, 0}
 
 /// Requirements of a policy, before a session is made; unmask_options::window may be 0. Not of a
-/// replay.
+/// replay. Errors: those of unmask_create() for the options, and of unmask_start() for the shape.
 UNMASK_API unmask_status unmask_get_requirements(const char* policy,
                                                  const unmask_options* options,
                                                  const unmask_sequence* sequence,

@@ -265,7 +265,7 @@ def test_costs_are_numbers_from_0_on(cost):
     def result(policy, problems):
         return [unmask.Decoded(True, forwards=1.0, seconds=cost)] * len(problems)
 
-    with pytest.raises(ValueError, match="seconds must be finite and at least 0, got"):
+    with pytest.raises(ValueError, match=r"^Decoded\.seconds must be finite and at least 0, got"):
         unmask.tune(result, problems=64, minimise="seconds")
 
 

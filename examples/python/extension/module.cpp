@@ -34,6 +34,7 @@ using namespace nb::literals;
       {"start_options::", ""},
       {"row_modifiers::", ""},
       {"search::", ""},
+      {"decoded::", "Decoded."},
       {"forward_request::", "Request."},
       {" segment::rows.size()", " the length of Segment.rows"},
       {" no_token", " None"},

@@ -22,6 +22,8 @@ static_assert(first_size<unmask_sequence> == 48 && sizeof(unmask_sequence) == 56
                   sizeof(unmask_modifiers) == 40,
               "the layout since version 5");
 static_assert(sizeof(unmask_requirements) == 24, "the layout since version 7");
+static_assert(sizeof(unmask_options) == 72 && offsetof(unmask_options, flags) == 68,
+              "the layout since version 9");
 static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::from_branch));
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&

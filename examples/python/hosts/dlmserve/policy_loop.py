@@ -10,7 +10,7 @@ import unmask
 
 
 def install(policy: str, mask_id: int) -> None:
-    decide = unmask.Decider(policy, mask_token=mask_id)
+    decide = unmask.Decider(policy, mask_token=mask_id, files=False)  # a server opens no file for a text
     plain_step_batch = dlmserve.denoise_loop.step_batch
     batch = []
 
