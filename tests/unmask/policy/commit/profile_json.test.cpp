@@ -205,7 +205,7 @@ TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
       {good + good, "over behind the closing brace, got '{'"},
       {good.substr(0, good.size() / 2), "must be"},
       {"\xEF\xBB\xBF" + good, "an object in braces"},
-      {replaced("0.75", "\xEF\xBB\xBF"), "cap must be a number, got '???'"},
+      {replaced("0.75", "\xEF\xBB\xBF"), "cap must be a number, got '?"},
   };
   for (const bad_text& bad : table) {
     try {
