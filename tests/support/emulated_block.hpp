@@ -260,7 +260,19 @@ class block_emulator {
   /// Runs body(const emulated_block&) in every thread. Throws what a thread throws, and
   /// std::logic_error when a barrier waits for a thread that never comes.
   template <class Body>
-  void run(const Body& body);
+  void run(const Body& body) {
+    begin(body);
+    while (advance()) {
+    }
+  }
+
+  /// Prepares every thread to run `body`, which lives until they have ended.
+  template <class Body>
+  void begin(const Body& body);
+
+  /// Runs every thread that can to its next barrier or its end; false when all have ended. Throws
+  /// as run().
+  bool advance();
 
  private:
   friend class emulated_block;
@@ -298,25 +310,8 @@ class block_emulator {
     me.waits_at = nullptr;
   }
 
-  void schedule() {
-    dice order(seed_ = mixed(seed_));
-    for (std::size_t running = threads_.size(); running > 0;) {
-      bool moved = false;
-      for (const index_t i : order.permutation(threads())) {
-        thread& t = at(i);
-        while (!t.fiber.done() && !t.blocked()) {
-          moved = true;
-          t.fiber.resume();
-          running -= t.fiber.done() ? 1 : 0;
-        }
-      }
-      if (!moved) {
-        throw std::logic_error("a barrier that not every thread of the block reaches");
-      }
-    }
-  }
-
   std::uint64_t seed_;
+  std::size_t running_ = 0;
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<warp> warps_;
   barrier everyone_;
@@ -398,7 +393,7 @@ class emulated_block {
     }
     sync_warp();
   }
-  // Blocks are emulated one after the other.
+  // All blocks are emulated by one thread of the host.
   [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
   void publish(std::uint32_t* where, std::uint32_t x) const {
     __atomic_store_n(where, x, __ATOMIC_RELEASE);
@@ -419,9 +414,10 @@ class emulated_block {
 static_assert(device::thread_block<emulated_block>);
 
 template <class Body>
-void block_emulator::run(const Body& body) {
+void block_emulator::begin(const Body& body) {
   const flushed_subnormals state(flushing_kernels::wanted());  // fibers inherit it
   failure_ = nullptr;
+  running_ = threads_.size();
   everyone_.arrived = 0;
   for (warp& w : warps_) {
     w.all.arrived = 0;
@@ -438,15 +434,58 @@ void block_emulator::run(const Body& body) {
       }
     });
   }
-  try {
-    schedule();
-  } catch (const std::logic_error&) {
-    if (failure_ == nullptr) {  // a thread that threw does not reach its barriers
-      throw;
+}
+
+inline bool block_emulator::advance() {
+  const flushed_subnormals state(flushing_kernels::wanted());  // a jump leaves it as it is
+  bool moved = false;
+  dice order(seed_ = mixed(seed_));
+  for (const index_t i : order.permutation(threads())) {
+    thread& t = at(i);
+    while (!t.fiber.done() && !t.blocked()) {
+      moved = true;
+      t.fiber.resume();
+      running_ -= t.fiber.done() ? 1 : 0;
     }
   }
-  if (failure_ != nullptr) {
-    std::rethrow_exception(failure_);
+  if (failure_ != nullptr && (running_ == 0 || !moved)) {
+    std::rethrow_exception(failure_);  // a thread that threw does not reach its barriers
+  }
+  if (running_ > 0 && !moved) {
+    throw std::logic_error("a barrier that not every thread of the block reaches");
+  }
+  return running_ > 0;
+}
+
+/// Runs the blocks of a grid in an order of the dice, up to three at a time, which take turns at
+/// barriers, often or seldom: as on a device with several multiprocessors. body_of(i) returns the
+/// body of block i, which holds the block's shared memory.
+void emulate_grid(index_t blocks, index_t threads, dice& order, const auto& body_of) {
+  struct place {
+    block_emulator emulator;
+    std::function<void(const emulated_block&)> body;
+  };
+  const std::vector<index_t> turns = order.permutation(blocks);
+  auto next = turns.begin();
+  std::vector<std::unique_ptr<place>> running;
+  for (index_t n = std::min(order.within(1, 3), blocks); n > 0; --n) {
+    running.push_back(std::make_unique<place>(block_emulator(threads, order.bits()), nullptr));
+  }
+  const double turn = order.one_of<double>({1, 0.1, 0.01});
+  for (std::size_t i = 0; !running.empty();) {
+    if (i >= running.size() || order.chance(turn)) {
+      i = static_cast<std::size_t>(order.bits() % running.size());
+    }
+    place& at = *running[i];
+    if (at.body == nullptr && next != turns.end()) {
+      at.body = body_of(*next++);
+      at.emulator.begin(at.body);
+    }
+    if (at.body == nullptr) {
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (!at.emulator.advance()) {
+      at.body = nullptr;
+    }
   }
 }
 

@@ -44,6 +44,24 @@ UNMASK_HD void merge_tree(const auto& b, record<S>* nodes, index_t count) {
   }
 }
 
+// Counts a finished block, of `runs` for one row, by its first warp. Returns true in the last one,
+// which sees what the others wrote, and resets the counter to zero.
+[[nodiscard]] UNMASK_HD bool counts_last(const auto& b, std::uint32_t* arrived, index_t runs) {
+  std::uint32_t ticket = 0;
+  if (b.warp_lane() == 0) {
+    ticket = b.take_ticket(arrived);
+  }
+  ticket = b.shuffle(ticket, 0);
+  if (ticket + 1 != static_cast<std::uint32_t>(runs)) {
+    return false;
+  }
+  b.sync_warp();  // the other lanes see what lane 0 has seen
+  if (b.warp_lane() == 0) {
+    *arrived = 0;
+  }
+  return true;
+}
+
 // Placeholder for a warp_holder if no columns are held.
 struct no_holder {};
 
@@ -64,21 +82,14 @@ template <statistics S>
     }
     b.sync_warp();  // before lane 0 shows it to the other blocks
   }
-  std::uint32_t ticket = 0;
   if (b.warp_lane() == 0) {
     at.parts[run] = nodes[0];
-    ticket = b.take_ticket(at.arrived);
   }
-  ticket = b.shuffle(ticket, 0);
-  if (ticket + 1 != static_cast<std::uint32_t>(runs)) {
+  if (!counts_last(b, at.arrived, runs)) {
     return false;
   }
-  b.sync_warp();  // the other lanes see what lane 0 has seen
   for (index_t i = b.warp_lane(); i < runs; i += warp_threads) {
     nodes[i] = at.parts[i];
-  }
-  if (b.warp_lane() == 0) {
-    *at.arrived = 0;
   }
   merge_tree(b, nodes, runs);
   if constexpr (provides_v<S, stat::kept>) {

@@ -185,7 +185,8 @@ UNMASK_HD void cut_row(const auto& b,
 /// of the batch. No effect if the position needs no decision, or if the step needs rows that the
 /// segment does not have.
 ///
-/// Returns true in the first warp of one block for each position, after all reads of the position.
+/// Returns true in the first warp of one block for each position, after all its blocks have read
+/// what they need; those of a position without a row have read the plan.
 template <element T, class Exponential, class Policy>
 UNMASK_HD bool read_position(const auto& b,
                              const session_device_view<Policy>& device_view,
@@ -197,16 +198,16 @@ UNMASK_HD bool read_position(const auto& b,
   const segment_rows from = batch.segments[n];
   const step::slot_memory<Policy> m = device_view.slots[from.slot];
   const plan& now = m.status->next;
-  if (!now.active() || from.branch > now.branches || !detail::has_rows(m, from)) {
-    return run == 0;
-  }
+  const index_t runs = device_view.shape.runs;
   const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
-  if (i == 0 && run == 0 && b.lane() == 0) {
-    device_view.supplied[line] = 1;
-  }
+  const std::ptrdiff_t cell = line * m.window + i;
   if (b.lane() == 0) {
+    const bool can_step = now.active() && from.branch <= now.branches && detail::has_rows(m, from);
+    if (can_step && i == 0 && run == 0) {
+      device_view.supplied[line] = 1;
+    }
     row_input<T> row;
-    space.verdict = detail::row_of(m, batch, from, i, row);
+    space.verdict = can_step && detail::row_of(m, batch, from, i, row);
     if constexpr (Policy::truncates) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
       row.held = cuts ? &space.keep.held : nullptr;
@@ -215,13 +216,11 @@ UNMASK_HD bool read_position(const auto& b,
   }
   b.sync();
   if (!space.verdict) {
-    return run == 0;
+    return b.warp() == 0 && (runs == 1 || detail::counts_last(b, device_view.arrived + cell, runs));
   }
-  const std::ptrdiff_t cell = line * m.window + i;
-  row_reduction<Policy::required> at{device_view.parts + cell * device_view.shape.runs,
-                                     device_view.arrived + cell};
+  row_reduction<Policy::required> at{device_view.parts + cell * runs, device_view.arrived + cell};
   if constexpr (Policy::truncates) {
-    at.held = device_view.held + cell * device_view.shape.runs * warp_list::held;
+    at.held = device_view.held + cell * runs * warp_list::held;
   }
   record<Policy::required>& out = m.row(from.branch, i);
   const bool through = read_row<Policy::required, Exponential>(b,

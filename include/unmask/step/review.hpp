@@ -11,13 +11,15 @@ template <class Policy>
 UNMASK_HD void review([[maybe_unused]] const auto& t,
                       [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::reviews > 0) {
+    if (t.lane() != 0) {
+      return;  // lane 0 may already be planning, and overwrites what is read here
+    }
     const range scored = m.status->next.score;
-    const index_t entries = t.lane() == 0 ? m.status->report.last_commits : 0;
     detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
       constexpr std::size_t I = decltype(part)::value;
       using part_type = typename Policy::template part_type<I>;
       step_reduction_of<part_type> sum{};
-      for (index_t k = 0; k < entries; ++k) {
+      for (index_t k = 0; k < m.status->report.last_commits; ++k) {
         const index_t i = m.entries[k].position - scored.first;
         const bool is_scored = scored.contains(m.entries[k].position);
         if (is_scored && (m.roles[i] == role::accepted || m.roles[i] == role::replaced)) {
@@ -28,9 +30,7 @@ UNMASK_HD void review([[maybe_unused]] const auto& t,
                                                            context));
         }
       }
-      if (t.lane() == 0) {
-        detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
-      }
+      detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
     });
   }
 }

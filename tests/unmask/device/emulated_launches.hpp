@@ -3,8 +3,8 @@
 
 /// \file
 /// The launches of the library, run by emulated threads when their turn in a stream of the fake
-/// runtime (fake_cuda/) comes. The blocks of a launch come in an order drawn from a seed, shared
-/// memory holds junk.
+/// runtime (fake_cuda/) comes. The blocks of a launch come in an order drawn from a seed and
+/// overlap, shared memory holds junk.
 
 #include <cuda_runtime_api.h>
 #if !defined(UNMASK_FAKE_CUDA)
@@ -16,9 +16,11 @@
 #include <unmask/cuda/shard_workspace.hpp>
 #include <unmask/cuda/workspace.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -26,11 +28,11 @@
 
 namespace unmask::testing {
 
-/// Shared memory of an emulated block: junk, aligned as a kernel's.
+/// Shared memory of an emulated block: junk, aligned as a kernel's. Copies share it.
 class shared_junk {
  public:
   explicit shared_junk(std::size_t bytes)
-      : memory_(static_cast<std::byte*>(std::aligned_alloc(64, bytes / 64 * 64 + 64))) {
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(64, bytes / 64 * 64 + 64)), freed{}) {
     std::memset(memory_.get(), 0xCD, bytes / 64 * 64 + 64);
   }
   template <class T>
@@ -42,7 +44,7 @@ class shared_junk {
   struct freed {
     void operator()(std::byte* p) const { std::free(p); }
   };
-  std::unique_ptr<std::byte, freed> memory_;
+  std::shared_ptr<std::byte> memory_;
 };
 
 }  // namespace unmask::testing
@@ -57,22 +59,29 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::block_emulator block(64, order.bits());
-    for (const index_t at : order.permutation(batch.count * device_view.shape.runs * window)) {
-      const index_t n = at / (device_view.shape.runs * window);
-      const index_t run = at / window % device_view.shape.runs;
+    const index_t runs = device_view.shape.runs;
+    testing::emulate_grid(batch.count * runs * window, 64, order, [&](index_t at) {
       const testing::shared_junk space(sizeof(read_space<T, Policy>));
       const testing::shared_junk more(scratch);
-      block.run([&](const testing::emulated_block& b) {
+      return [=, &device_view, &batch](const testing::emulated_block& b) {
         step_position<T, exact_exponential>(b,
                                             device_view,
                                             batch,
-                                            n,
+                                            at / (runs * window),
                                             at % window,
-                                            run,
+                                            at / window % runs,
                                             *space.as<read_space<T, Policy>>(),
                                             more.as<std::byte>());
-      });
+      };
+    });
+    for (index_t n = 0; n < batch.count; ++n) {
+      const segment_rows& from = batch.segments[n];
+      const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
+      const std::uint32_t* const arrived = device_view.arrived + line * window;
+      if (device_view.through[from.slot] != 0 ||
+          std::any_of(arrived, arrived + window, [](std::uint32_t count) { return count != 0; })) {
+        throw std::logic_error("a launch left a counter that is not zero");
+      }
     }
   });
 }
@@ -113,11 +122,10 @@ cudaError_t launch_shard_reads(const session_device_view<Policy>& device_view,
                                cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::block_emulator block(64, order.bits());
     const index_t runs = std::max(shard.runs, 1);
-    for (const index_t at : order.permutation(std::max(batch.count, 1) * runs * window)) {
+    testing::emulate_grid(std::max(batch.count, 1) * runs * window, 64, order, [&](index_t at) {
       const testing::shared_junk space(sizeof(shard_space<T, Policy>));
-      block.run([&](const testing::emulated_block& b) {
+      return [=, &device_view, &shard, &batch](const testing::emulated_block& b) {
         read_shard<T, exact_exponential>(b,
                                          device_view,
                                          shard,
@@ -126,8 +134,8 @@ cudaError_t launch_shard_reads(const session_device_view<Policy>& device_view,
                                          at % window,
                                          at / window % runs,
                                          *space.as<shard_space<T, Policy>>());
-      });
-    }
+      };
+    });
   });
 }
 
@@ -141,14 +149,13 @@ cudaError_t launch_merges(const session_device_view<Policy>& device_view,
                           cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::block_emulator block(64, order.bits());
-    for (const index_t line : order.permutation(lines)) {
+    testing::emulate_grid(lines, 64, order, [&](index_t line) {
       const testing::shared_junk wrong(sizeof(std::uint32_t));
-      block.run([&](const testing::emulated_block& b) {
+      return [=, &device_view, &shard](const testing::emulated_block& b) {
         merge_line(
             b, device_view, shard, messages, count, read, lines, line, *wrong.as<std::uint32_t>());
-      });
-    }
+      };
+    });
   });
 }
 
@@ -159,18 +166,17 @@ cudaError_t launch_layer(const session_device_view<Policy>& device_view,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::block_emulator block(64, order.bits());
-    for (const index_t at : order.permutation(batch.count * blocks)) {
+    testing::emulate_grid(batch.count * blocks, 64, order, [&](index_t at) {
       const testing::shared_junk space(sizeof(choice_space<Policy>));
-      block.run([&](const testing::emulated_block& b) {
+      return [=, &device_view, &batch](const testing::emulated_block& b) {
         layer_block(b,
                     device_view,
                     batch.segments[at / blocks],
                     at % blocks,
                     blocks,
                     *space.as<choice_space<Policy>>());
-      });
-    }
+      };
+    });
   });
 }
 

@@ -27,6 +27,44 @@ TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
   fake_cuda().multiprocessors = 1;
 }
 
+// A position without a row has as many thread blocks as one with a row, which may run last. None
+// may see the plan of the next step: it has a row at their index, when the first block of the
+// sequence is complete, and that row is not there yet.
+TEST(EmulatedSession, BlocksOfPositionsWithoutARowEndBeforeTheNextPlan) {
+  constexpr policy some{by_confidence{}, threshold{1.0F}, block_pipeline{}};  // one at a time
+  using policy_type = std::remove_const_t<decltype(some)>;
+  constexpr index_t length = 16;
+  const model_info info{.vocab = 20011, .mask_token = 20010};  // three runs
+  const sequence_shape shape{.length = length, .block_length = 8};
+  std::vector<std::uint8_t> editable(length, 1);
+  std::fill_n(editable.begin(), 6, std::uint8_t{0});
+  fake_cuda().multiprocessors = 132;
+  for (std::uint64_t round = 0; round < 24 && !HasFailure(); ++round) {
+    SCOPED_TRACE(round);
+    const fake_model model{.seed = round, .vocab = info.vocab};
+    const session_capacity capacity{.length = length, .window = length};
+    CUstream_st stream;
+    session<policy_type, on_stream> s(info, capacity, on_stream{&stream});
+    session<policy_type, on_host> host(info, capacity);
+    std::vector<token_id> tokens(length, 1);
+    std::vector<token_id> expected = tokens;
+    s.start(0, some, {tokens.data(), length}, shape, {.editable = editable});
+    host.start(0, some, expected, shape, {.editable = editable});
+    while (const auto request = host.next()) {
+      ASSERT_EQ(s.next()->rows, request->rows);
+      logits_of<bfloat16> logits(model, request->rows, 0, false, false);
+      logits.forward(request->segments[0], expected);
+      host.supply(logits.view<memory::host>(request->rows));
+      s.supply(logits.view<memory::device>(request->rows));
+      ASSERT_EQ(s.report().forwards, host.report().forwards);
+      ASSERT_EQ(tokens, expected);
+    }
+    EXPECT_FALSE(s.next().has_value());
+    EXPECT_EQ(s.report().forwards, 10);
+  }
+  fake_cuda().multiprocessors = 1;
+}
+
 TEST(EmulatedSession, SessionsOnSeveralStreamsDoNotMeet) {
   dice d(13);
   const test_stream one;
