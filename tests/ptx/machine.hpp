@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Runs launches: blocks of warps whose threads have a counter each.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptx/memory.hpp"
+#include "ptx/program.hpp"
+#include "support/dice.hpp"
+
+namespace unmask::ptx {
+
+/// How launches are run; read from the environment, see README.md.
+struct schedule {
+  /// 0 is orderly: block by block, warp by warp, diverged threads as soon as they may converge.
+  std::uint64_t seed = 0;
+  /// Most blocks that run at a time.
+  unsigned resident = 1;
+  bool watches_races = false;
+  /// Multiprocessors that the device claims to have.
+  int multiprocessors = 132;
+  /// Streams work when the host waits for them; else at once, or at any time between with a seed.
+  bool is_late = false;
+
+  [[nodiscard]] static schedule from_environment();
+};
+
+struct dimensions {
+  std::uint32_t x = 1;
+  std::uint32_t y = 1;
+  std::uint32_t z = 1;
+
+  [[nodiscard]] std::uint64_t size() const { return std::uint64_t{x} * y * z; }
+};
+
+struct launch {
+  const kernel* code = nullptr;
+  const module* from = nullptr;
+  dimensions grid;
+  dimensions block;
+  std::size_t dynamic_shared = 0;
+  std::vector<std::byte> parameters;
+};
+
+/// Ends a launch: what is wrong was reported.
+struct launch_failed {};
+
+class machine {
+ public:
+  explicit machine(const schedule& how);
+
+  [[nodiscard]] device_memory& memory() { return memory_; }
+  [[nodiscard]] const schedule& how() const { return how_; }
+  [[nodiscard]] testing::dice& choices() { return dice_; }
+
+  /// Runs a launch to its end; false if it had to be ended.
+  bool run(const launch& what);
+
+  /// Records a mistake of the program.
+  void report(const std::string& what);
+  /// Reports so far; forgets them.
+  [[nodiscard]] std::vector<std::string> take_reports();
+  [[nodiscard]] std::size_t report_count() const { return reports_.size(); }
+
+ private:
+  schedule how_;
+  testing::dice dice_;
+  device_memory memory_;
+  std::uint32_t launches_ = 0;
+  std::vector<std::string> reports_;
+};
+
+}  // namespace unmask::ptx
