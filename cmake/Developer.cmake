@@ -26,10 +26,10 @@ if(UNMASK_WARNINGS_AS_ERRORS)
                               "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Werror=all-warnings>")
 endif()
 
-# Kernels that no device will run are compiled to PTX and without the optimiser: this machine can
-# test that each of them compiles and links, and that takes an eighth of the time. All the way go
-# those of packaging.cuda here, every one under tests/kernels.py, and what tests/gpu.sh builds for a
-# device.
+# Without a device, kernels are compiled to PTX. Those that the tests execute (unmask_execute_ptx) are
+# optimised as far as pays; the others are not: that they compile and link is known in an eighth of
+# the time. All the way go those of packaging.cuda here, every one under tests/kernels.py, and what
+# tests/gpu.sh builds for a device.
 if(UNMASK_CUDA)
   set(unmask_device OFF)
   file(GLOB files /dev/nvidia[0-9]* /dev/nvhost-gpu /dev/dxg)
@@ -38,7 +38,9 @@ if(UNMASK_CUDA)
   endif()
   option(UNMASK_KERNELS_RUN "Compile kernels of tests and examples for a device" ${unmask_device})
   if(NOT UNMASK_KERNELS_RUN AND CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
-    set(CMAKE_CUDA_FLAGS_RELEASE "-O0 -DNDEBUG -Xcicc -O0")
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O0 -DNDEBUG")
+    set(level "$<IF:$<BOOL:$<TARGET_PROPERTY:unmask_executes_ptx>>,2,0>")
+    add_compile_options("$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CUDA>>:SHELL:-Xcicc -O${level}>")
     list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([0-9]+[a-z]?)$" "\\1-virtual")
   endif()
 endif()

@@ -3,6 +3,7 @@
 // so that registers have fixed places.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -277,7 +278,7 @@ class decoder {
       , kernel_(to) {}
 
   void decode(const module::entry& entry) {
-    kernel_.register_bytes = specials * slot_bytes;
+    take_registers(4, specials);
     const auto [head, body, line] = parts_of(entry);
     std::size_t offset = 0;
     scopes_.emplace_back();
@@ -311,6 +312,7 @@ class decoder {
       }
       kernel_.code[at].target = found->second;
     }
+    place_registers();
   }
 
  private:
@@ -322,6 +324,8 @@ class decoder {
   struct scope {
     std::map<std::string, family, std::less<>> registers;
     std::map<std::string, std::uint64_t, std::less<>> symbols;
+    std::array<std::size_t, 3> registers_before{};
+    std::size_t locals_before = 0;
   };
   struct function_text {
     std::string_view head;
@@ -355,6 +359,7 @@ class decoder {
 
   instruction& add(instruction in, std::string_view text, std::uint32_t line) {
     in.line = line;
+    in.call = call_;
     in.source_file = source_file_;
     in.source_line = source_line_;
     kernel_.code.push_back(in);
@@ -376,8 +381,7 @@ class decoder {
           angle == std::string_view::npos ? 1 : number(one.substr(angle + 1));
       const std::string name(one.substr(0, angle));
       scopes_.back().registers[angle == std::string_view::npos ? name + "!" : name] = {
-          static_cast<place>(kernel_.register_bytes), count, slot};
-      kernel_.register_bytes += count * (slot == 1 ? sizeof(lane_mask) : slot * warp_size);
+          take_registers(slot, count), count, slot};
     }
   }
 
@@ -517,14 +521,14 @@ class decoder {
 
   void decode_body(std::string_view body, std::uint32_t line) {
     body_reader reader(body, line);
-    scopes_.emplace_back();
+    enter_scope();
     const std::string outer = prefix_;
     while (const auto s = reader.next()) {
       const std::string_view text = s->text;
       if (text == "{") {
-        scopes_.emplace_back();
+        enter_scope();
       } else if (text == "}") {
-        scopes_.pop_back();
+        leave_scope();
       } else if (text.ends_with(':')) {
         labels_[prefix_ + std::string(text.substr(0, text.size() - 1))] =
             static_cast<std::uint32_t>(kernel_.code.size());
@@ -534,18 +538,57 @@ class decoder {
         decode_instruction(text, s->line);
       }
     }
-    scopes_.pop_back();
+    leave_scope();
     prefix_ = outer;
   }
+
+  // Registers and local memory of a scope are used again behind it.
+  void enter_scope() { scopes_.push_back({{}, {}, registers_, locals_}); }
+  void leave_scope() {
+    registers_ = scopes_.back().registers_before;
+    locals_ = scopes_.back().locals_before;
+    scopes_.pop_back();
+  }
+  // Registers of one size lie together, so that those of a thread are its own in every scope:
+  // threads that have diverged may be in two scopes that use the same registers.
+  place take_registers(std::uint8_t slot, std::size_t count) {
+    const std::size_t pool = slot == 4 ? 0 : slot == 8 ? 1 : 2;
+    const std::size_t first = registers_[pool];
+    registers_[pool] += count * register_size(slot);
+    most_registers_[pool] = std::max(most_registers_[pool], registers_[pool]);
+    return static_cast<place>(pool << pool_shift | first);
+  }
+  [[nodiscard]] static std::size_t register_size(std::uint8_t slot) {
+    return slot == 1 ? sizeof(lane_mask) : std::size_t{slot} * warp_size;
+  }
+  // Puts the pools one behind the other.
+  void place_registers() {
+    const std::array<std::size_t, 3> begin = {
+        0, most_registers_[0], most_registers_[0] + most_registers_[1]};
+    const auto move = [&](place& p) {
+      if (p >= 0) {
+        const auto at = static_cast<std::uint32_t>(p);
+        p = static_cast<place>(begin[at >> pool_shift] + (at & ((1U << pool_shift) - 1)));
+      }
+    };
+    for (instruction& in : kernel_.code) {
+      move(in.guard);
+      std::for_each(std::begin(in.to), std::end(in.to), move);
+      std::for_each(std::begin(in.args), std::end(in.args), move);
+    }
+    kernel_.register_bytes = begin[2] + most_registers_[2];
+  }
+  static constexpr unsigned pool_shift = 29;
 
   void directive(std::string_view text) {
     if (text.starts_with(".reg")) {
       declare_registers(text);
     } else if (text.starts_with(".local") || text.starts_with(".param")) {
       const declaration d(text);
-      kernel_.local_bytes = rounded_up(kernel_.local_bytes, std::max(d.align, 16U));
-      scopes_.back().symbols[d.name] = local_window + kernel_.local_bytes;
-      kernel_.local_bytes += d.bytes;
+      locals_ = rounded_up(locals_, std::max(d.align, 16U));
+      scopes_.back().symbols[d.name] = local_window + locals_;
+      locals_ += d.bytes;
+      kernel_.local_bytes = std::max(kernel_.local_bytes, locals_);
     } else if (text.starts_with(".shared")) {
       const declaration d(text);
       scopes_.back().symbols[d.name] = shared_window + add_shared(d.bytes, d.align);
@@ -584,7 +627,7 @@ class decoder {
       return std::find(names.begin(), names.end(), s) != names.end();
     };
     if (is("call")) {
-      decode_call(arguments, text);
+      decode_call(arguments, text, line);
       return;
     }
     if (is("bra")) {
@@ -643,7 +686,7 @@ class decoder {
                           const std::vector<std::string_view>& args,
                           std::string_view text) {
     std::string key(opcode);
-    std::vector<std::string_view> to = split(args[0], '|');
+    std::vector<std::string_view> to = {args[0]};
     std::vector<std::string_view> from(args.begin() + 1, args.end());
     if (key.starts_with("mov.") && args[0].starts_with('{')) {
       to = split(args[0].substr(1, args[0].size() - 2), ',');
@@ -657,10 +700,6 @@ class decoder {
       fail("instruction", text);
     }
     in.compute = op->compute;
-    const auto has = [&](std::string_view s) { return key.find(s) != std::string::npos; };
-    if (key.starts_with("setp.")) {
-      in.variant = has(".and.") ? 1 : has(".or.") ? 2 : has(".xor.") ? 3 : 0;
-    }
     if (to.size() > 4 || from.size() > 4) {
       fail("operands", text);
     }
@@ -682,9 +721,8 @@ class decoder {
   [[nodiscard]] place lower_half(place from, std::string_view text) {
     instruction in;
     in.compute = find_operation("cvt.u32.u64")->compute;
-    in.to[0] = static_cast<place>(kernel_.register_bytes);
+    in.to[0] = take_registers(4, 1);
     in.args[0] = from;
-    kernel_.register_bytes += slot_bytes;
     return add(in, text, 0).to[0];
   }
 
@@ -822,7 +860,7 @@ class decoder {
   }
 
   // call.uni (result), function, (arguments): the function's text in this place.
-  void decode_call(std::string_view arguments, std::string_view text) {
+  void decode_call(std::string_view arguments, std::string_view text, std::uint32_t at) {
     std::vector<std::string_view> parts = split(arguments, ',');
     std::vector<std::string_view> actual;
     const auto append = [&](std::string_view list) {
@@ -837,7 +875,7 @@ class decoder {
       parts.erase(parts.begin());
     }
     const auto function = module_.entries_.find(parts[0]);
-    if (function == module_.entries_.end() || depth_ > 8) {
+    if (function == module_.entries_.end() || depth_ > 64) {
       fail("call", text);
     }
     if (parts.size() > 1) {
@@ -861,16 +899,20 @@ class decoder {
       }
     }
     const std::string outer = prefix_;
-    prefix_ = "call" + std::to_string(calls_++) + ":";
+    prefix_ = "call" + std::to_string(kernel_.calls.size()) + ":";
+    kernel_.calls.push_back({at, call_});
+    const std::uint32_t caller =
+        std::exchange(call_, static_cast<std::uint32_t>(kernel_.calls.size() - 1));
     const std::string inner = prefix_;
-    scopes_.emplace_back();
+    enter_scope();
     scopes_.back().symbols = std::move(bound);
     ++depth_;
     decode_body(body, line);
     --depth_;
-    scopes_.pop_back();
+    leave_scope();
     labels_[inner + "return"] = static_cast<std::uint32_t>(kernel_.code.size());
     prefix_ = outer;
+    call_ = caller;
   }
 
   module& module_;
@@ -880,10 +922,13 @@ class decoder {
   std::map<std::string, std::uint32_t> labels_;
   std::vector<std::pair<std::size_t, std::string>> jumps_;
   std::string prefix_;
+  std::array<std::size_t, 3> registers_{};
+  std::array<std::size_t, 3> most_registers_{};
+  std::size_t locals_ = 0;
   std::uint32_t used_bytes_ = 0xffffffffU;
   std::uint32_t source_file_ = 0;
   std::uint32_t source_line_ = 0;
-  unsigned calls_ = 0;
+  std::uint32_t call_ = 0;
   unsigned depth_ = 0;
 };
 

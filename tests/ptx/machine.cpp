@@ -9,7 +9,6 @@
 #include <cstring>
 #include <cxxabi.h>
 #include <memory>
-#include <set>
 #include <unordered_map>
 
 namespace unmask::ptx {
@@ -458,12 +457,6 @@ class launch_run {
         return;
       }
     }
-    if (is_same && in.kind == action::store && (o.lanes & (o.lanes - 1)) != 0 && watches_ &&
-        in.order == memory_order::weak) {
-      // Watched once, as lanes that write the same word; each then writes its value.
-      const target t = find(b, w, in, first, addresses[first]);
-      watch(b, w, in, pc, o.lanes, t);
-    }
     for_each_lane(o.lanes, [&](unsigned lane) {
       access_one(b, w, o, in, pc, lane, lane_mask{1} << lane, addresses[lane]);
     });
@@ -718,6 +711,9 @@ class launch_run {
     if (in.source_line != 0) {
       s += " (" + launch_.from->file(in.source_file) + ":" + std::to_string(in.source_line) + ")";
     }
+    for (std::uint32_t call = in.call; call != 0; call = kernel_.calls[call].from) {
+      s += ", called at line " + std::to_string(kernel_.calls[call].line);
+    }
     return s;
   }
   [[nodiscard]] std::string
@@ -736,9 +732,9 @@ class launch_run {
     machine_.report(about(b, w, in, static_cast<unsigned>(lane)) + " " + what);
     throw launch_failed{};
   }
-  // A kind of report about an instruction comes once in a launch.
+  // A kind of report about an instruction comes once.
   [[nodiscard]] bool first_time(const instruction& in, int kind) {
-    return reported_.insert({&in, kind}).second;
+    return machine_.first_time(&in, kind);
   }
 
   // Who waits where, when none of a block can go on.
@@ -778,7 +774,6 @@ class launch_run {
   std::size_t fixed_shared_ = 0;
   std::size_t local_bytes_ = 0;
   std::unordered_map<std::uint64_t, knowledge_ptr> released_;
-  std::set<std::pair<const instruction*, int>> reported_;
 };
 
 [[nodiscard]] std::uint64_t setting(const char* name, std::uint64_t otherwise) {
@@ -821,13 +816,15 @@ bool machine::run(const launch& what) {
 }
 
 void machine::report(const std::string& what) {
-  reports_.push_back(what);
-  if (reports_.size() <= 20) {
+  // A mistake in a kernel comes in each of its launches.
+  if (reports_.size() < 20) {
     std::fprintf(stderr, "ptx: %s\n", what.c_str());
+    reports_.push_back(what);
   }
 }
 
 std::vector<std::string> machine::take_reports() {
+  seen_.clear();
   return std::exchange(reports_, {});
 }
 

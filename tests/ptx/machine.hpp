@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ptx/memory.hpp"
@@ -56,6 +58,11 @@ class machine {
 
   [[nodiscard]] device_memory& memory() { return memory_; }
   [[nodiscard]] const schedule& how() const { return how_; }
+  /// Runs the launches from here on in another way.
+  void use(const schedule& how) {
+    how_ = how;
+    dice_ = testing::dice(how.seed);
+  }
   [[nodiscard]] testing::dice& choices() { return dice_; }
 
   /// Runs a launch to its end; false if it had to be ended.
@@ -63,7 +70,11 @@ class machine {
 
   /// Records a mistake of the program.
   void report(const std::string& what);
-  /// Reports so far; forgets them.
+  /// True once for a kind of report about an instruction.
+  [[nodiscard]] bool first_time(const instruction* in, int kind) {
+    return seen_.insert({in, kind}).second;
+  }
+  /// Reports so far, the first 20; forgets them.
   [[nodiscard]] std::vector<std::string> take_reports();
   [[nodiscard]] std::size_t report_count() const { return reports_.size(); }
 
@@ -73,6 +84,7 @@ class machine {
   device_memory memory_;
   std::uint32_t launches_ = 0;
   std::vector<std::string> reports_;
+  std::set<std::pair<const instruction*, int>> seen_;
 };
 
 }  // namespace unmask::ptx

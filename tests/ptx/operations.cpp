@@ -74,25 +74,13 @@ void write_predicate(const operands& o, place to, lane_mask bits) {
 template <class T, class F>
 void compare(const operands& o, const instruction& in) {
   const auto* const a = o.at<const slot_of<T>>(in.args[0]);
-  const auto* const b = o.at<const slot_of<T>>(in.args[in.args[1] == nowhere ? 0 : 1]);
+  const auto* const b = o.at<const slot_of<T>>(in.args[1]);
   lane_mask bits = 0;
   for (unsigned lane = 0; lane < warp_size; ++lane) {
     const bool is = F{}(from_slot<T>(a[lane]), from_slot<T>(b[lane]));
     bits |= lane_mask{is} << lane;
   }
-  if (in.variant != 0) {  // and, or, xor with a predicate
-    const lane_mask other = *o.at<const lane_mask>(in.args[2]);
-    bits = in.variant == 1 ? bits & other : in.variant == 2 ? bits | other : bits ^ other;
-  }
   write_predicate(o, in.to[0], bits);
-  if (in.to[1] != nowhere) {
-    write_predicate(o, in.to[1], ~bits);
-  }
-}
-
-template <class T, class F>
-auto comparison(F) {
-  return compare<T, F>;
 }
 
 template <class T>
@@ -241,55 +229,6 @@ T inserted(T from, T into, std::uint32_t at, std::uint32_t count) {
   return (into & ~mask) | (from << at & mask);
 }
 
-template <class T>
-T extracted(T from, std::uint32_t at, std::uint32_t count) {
-  constexpr std::uint32_t width = 8 * sizeof(T);
-  using bits = std::make_unsigned_t<T>;
-  at &= 255U;
-  count &= 255U;
-  const std::uint32_t top = std::min(at + count, width);
-  const bits sign =
-      std::is_signed_v<T> && count > 0 &&
-              (static_cast<bits>(from) >> (std::min(at + count - 1, width - 1)) & 1U) != 0
-          ? ~bits{0}
-          : bits{0};
-  bits result = sign;
-  for (std::uint32_t n = 0; n < count && n < width; ++n) {
-    const bits one = at + n < top ? static_cast<bits>(from) >> (at + n) & 1U : sign & 1U;
-    result = (result & ~(bits{1} << n)) | one << n;
-  }
-  return static_cast<T>(count == 0 ? 0 : result);
-}
-
-template <bool Left, bool Wraps>
-std::uint32_t funnel(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
-  const std::uint64_t all = std::uint64_t{high} << 32U | low;
-  by = Wraps ? by & 31U : std::min(by, 32U);
-  return static_cast<std::uint32_t>(Left ? all << by >> 32U : all >> by);
-}
-
-void lop3(const operands& o, const instruction& in) {
-  auto* const to = o.at<std::uint32_t>(in.to[0]);
-  const auto* const a = o.at<const std::uint32_t>(in.args[0]);
-  const auto* const b = o.at<const std::uint32_t>(in.args[1]);
-  const auto* const c = o.at<const std::uint32_t>(in.args[2]);
-  const std::uint32_t table = *o.at<const std::uint32_t>(in.args[3]);
-  for_each_lane(o.lanes, [&](unsigned l) {
-    std::uint32_t result = 0;
-    for (unsigned row = 0; row < 8; ++row) {
-      const std::uint32_t at = ((row & 4U) != 0 ? a[l] : ~a[l]) & ((row & 2U) != 0 ? b[l] : ~b[l]) &
-                               ((row & 1U) != 0 ? c[l] : ~c[l]);
-      result |= (table >> row & 1U) != 0 ? at : 0;
-    }
-    to[l] = result;
-  });
-}
-
-void active_mask(const operands& o, const instruction& in) {
-  auto* const to = o.at<std::uint32_t>(in.to[0]);
-  for_each_lane(o.lanes, [&](unsigned l) { to[l] = o.lanes; });
-}
-
 using table = std::unordered_map<std::string, operation>;
 
 template <class T>
@@ -297,7 +236,7 @@ constexpr std::uint8_t slot_size = sizeof(T) == 8 ? 8 : 4;
 
 template <class To, class... From, class F>
 operation of_types(F) {
-  operation op{compute<To, F, From...>, slot_size<To>, {}, false};
+  operation op{compute<To, F, From...>, slot_size<To>, {}};
   std::size_t n = 0;
   ((op.args[n++] = slot_size<From>), ...);
   return op;
@@ -313,10 +252,6 @@ void add_integer_operations(table& t, const std::string& type) {
   two("add", [](T a, T b) { return static_cast<T>(U(a) + U(b)); });
   two("sub", [](T a, T b) { return static_cast<T>(U(a) - U(b)); });
   two("mul.lo", [](T a, T b) { return static_cast<T>(std::uint64_t(a) * std::uint64_t(b)); });
-  two("mul.hi", [](T a, T b) {
-    using wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
-    return static_cast<T>(wide(a) * wide(b) >> width);
-  });
   // A division by zero has all bits, as on a device.
   two("div", [](T a, T b) {
     return b == 0 ? static_cast<T>(~U{0})
@@ -343,32 +278,16 @@ void add_integer_operations(table& t, const std::string& type) {
   t[name("shr")] = of_types<T, T, word>([](T a, word by) {
     return static_cast<T>(by < width ? a >> by : (std::is_signed_v<T> && a < 0 ? -1 : 0));
   });
-  t[name("selp")] = {select<T>, slot_size<T>, {slot_size<T>, slot_size<T>, 1}, false};
+  t[name("selp")] = {select<T>, slot_size<T>, {slot_size<T>, slot_size<T>, 1}};
   t[name("popc")] = of_types<word, T>([](T a) { return word(std::popcount(U(a))); });
   t[name("clz")] = of_types<word, T>([](T a) { return word(std::countl_zero(U(a))); });
   if constexpr (sizeof(T) >= 4) {
-    t[name("brev")] = of_types<T, T>([](T a) {
-      U reversed = 0;
-      for (unsigned n = 0; n < width; ++n) {
-        reversed |= (U(a) >> n & 1U) << (width - 1 - n);
-      }
-      return T(reversed);
-    });
-    t[name("bfind")] = of_types<word, T>([](T a) {
-      const U seen = std::is_signed_v<T> && a < 0 ? ~U(a) : U(a);
-      return seen == 0 ? ~word{0} : word(std::bit_width(seen) - 1);
-    });
     t[name("bfi")] = of_types<T, T, T, word, word>(
         [](T a, T b, word c, word d) { return T(inserted(U(a), U(b), c, d)); });
-    t[name("bfe")] =
-        of_types<T, T, word, word>([](T a, word b, word c) { return extracted(a, b, c); });
   }
   const auto set = [&](const char* op, auto f) {
-    for (const auto& [suffix, variant] : {std::pair{"", 0}, {".and", 1}, {".or", 2}, {".xor", 3}}) {
-      operation one{compare<T, decltype(f)>, 1, {slot_size<T>, slot_size<T>, 0}, false};
-      one.args[2] = variant == 0 ? 0 : 1;
-      t["setp." + std::string(op) + suffix + "." + type] = one;
-    }
+    t["setp." + std::string(op) + "." + type] = {
+        compare<T, decltype(f)>, 1, {slot_size<T>, slot_size<T>}};
   };
   set("eq", [](T a, T b) { return a == b; });
   set("ne", [](T a, T b) { return a != b; });
@@ -396,7 +315,6 @@ void add_floating_operations(table& t, const std::string& type) {
     t[rounded("mul")] = of_types<T, T, T>([](T a, T b) { return canonical(a * b); });
   }
   t[name("div.rn")] = of_types<T, T, T>([](T a, T b) { return canonical(a / b); });
-  t[name("rcp.rn")] = of_types<T, T>([](T a) { return canonical(T{1} / a); });
   t[name("sqrt.rn")] = of_types<T, T>([](T a) { return canonical(std::sqrt(a)); });
   t[name("fma.rn")] =
       of_types<T, T, T, T>([](T a, T b, T c) { return canonical(std::fma(a, b, c)); });
@@ -406,16 +324,12 @@ void add_floating_operations(table& t, const std::string& type) {
   t[name("max.NaN")] = of_types<T, T, T>([](T a, T b) { return or_nan(a, b, larger(a, b)); });
   t[name("neg")] = of_types<T, T>([](T a) { return -a; });
   t[name("abs")] = of_types<T, T>([](T a) { return std::fabs(a); });
-  t[name("copysign")] = of_types<T, T, T>([](T a, T b) { return std::copysign(b, a); });
   using bits = slot_of<T>;
   t[name("mov")] = of_types<bits, bits>([](bits a) { return a; });
-  t[name("selp")] = {select<T>, slot_size<T>, {slot_size<T>, slot_size<T>, 1}, false};
+  t[name("selp")] = {select<T>, slot_size<T>, {slot_size<T>, slot_size<T>, 1}};
   const auto set = [&](const char* op, auto f) {
-    for (const auto& [suffix, variant] : {std::pair{"", 0}, {".and", 1}, {".or", 2}, {".xor", 3}}) {
-      operation one{compare<T, decltype(f)>, 1, {slot_size<T>, slot_size<T>, 0}, false};
-      one.args[2] = variant == 0 ? 0 : 1;
-      t["setp." + std::string(op) + suffix + "." + type] = one;
-    }
+    t["setp." + std::string(op) + "." + type] = {
+        compare<T, decltype(f)>, 1, {slot_size<T>, slot_size<T>}};
   };
   set("eq", [](T a, T b) { return a == b; });
   set("ne", [](T a, T b) { return a < b || a > b; });
@@ -462,14 +376,6 @@ template <class To, class From>
 operation widening_product() {
   return of_types<To, From, From>([](From a, From b) { return static_cast<To>(To{a} * To{b}); });
 }
-template <class To, class From>
-operation widening_sum() {
-  return of_types<To, From, From, To>([](From a, From b, To c) {
-    using U = std::make_unsigned_t<To>;
-    return static_cast<To>(static_cast<U>(To{a} * To{b}) + static_cast<U>(c));
-  });
-}
-
 table all_operations() {
   table t;
   using u16 = std::uint16_t;
@@ -514,49 +420,30 @@ table all_operations() {
   t["mul.wide.s16"] = widening_product<s32, s16>();
   t["mul.wide.u32"] = widening_product<u64, u32>();
   t["mul.wide.s32"] = widening_product<s64, s32>();
-  t["mad.wide.u16"] = widening_sum<u32, u16>();
-  t["mad.wide.s16"] = widening_sum<s32, s16>();
-  t["mad.wide.u32"] = widening_sum<u64, u32>();
-  t["mad.wide.s32"] = widening_sum<s64, s32>();
   t["prmt.b32"] =
       of_types<u32, u32, u32, u32>([](u32 a, u32 b, u32 c) { return permuted_bytes(a, b, c); });
-  t["shf.l.wrap.b32"] =
-      of_types<u32, u32, u32, u32>([](u32 a, u32 b, u32 c) { return funnel<true, true>(a, b, c); });
-  t["shf.r.wrap.b32"] = of_types<u32, u32, u32, u32>(
-      [](u32 a, u32 b, u32 c) { return funnel<false, true>(a, b, c); });
-  t["shf.l.clamp.b32"] = of_types<u32, u32, u32, u32>(
-      [](u32 a, u32 b, u32 c) { return funnel<true, false>(a, b, c); });
-  t["shf.r.clamp.b32"] = of_types<u32, u32, u32, u32>(
-      [](u32 a, u32 b, u32 c) { return funnel<false, false>(a, b, c); });
-  t["lop3.b32"] = {lop3, 4, {4, 4, 4, 4}, false};
-  t["activemask.b32"] = {active_mask, 4, {}, false};
   t["cvta.global.u64"] = t["cvta.to.global.u64"] = t["cvta.const.u64"] = t["mov.u64"];
   t["cvta.shared.u64"] = of_types<u64, u64>([](u64 a) { return a | shared_window; });
   t["cvta.local.u64"] = of_types<u64, u64>([](u64 a) { return a | local_window; });
   t["cvta.param.u64"] = of_types<u64, u64>([](u64 a) { return a | parameter_window; });
   t["cvta.to.shared.u64"] = t["cvta.to.local.u64"] = t["cvta.to.param.u64"] =
       of_types<u64, u64>([](u64 a) { return a & ~window_mask; });
-  t["isspacep.shared"] = {
-      comparison<u64>([](u64 a, u64) { return (a & window_mask) == shared_window; }),
-      1,
-      {8},
-      false};
   using m = lane_mask;
-  t["and.pred"] = {predicates_of([](m a, m b) { return a & b; }), 1, {1, 1}, false};
-  t["or.pred"] = {predicates_of([](m a, m b) { return a | b; }), 1, {1, 1}, false};
-  t["xor.pred"] = {predicates_of([](m a, m b) { return a ^ b; }), 1, {1, 1}, false};
-  t["not.pred"] = {predicates_of([](m a, m) { return ~a; }), 1, {1}, false};
-  t["mov.pred"] = {predicates_of([](m a, m) { return a; }), 1, {1}, false};
-  t["pack.b64.2"] = {pack<u64, u32>, 8, {4, 4}, false};
-  t["pack.b64.4"] = {pack<u64, u16>, 8, {4, 4, 4, 4}, false};
-  t["pack.b32.2"] = {pack<u32, u16>, 4, {4, 4}, false};
-  t["pack.b16.2"] = {pack<u16, std::uint8_t>, 4, {4, 4}, false};
-  t["pack.b32.4"] = {pack<u32, std::uint8_t>, 4, {4, 4, 4, 4}, false};
-  t["unpack.b64.2"] = {unpack<u64, u32>, 4, {8}, false};
-  t["unpack.b64.4"] = {unpack<u64, u16>, 4, {8}, false};
-  t["unpack.b32.2"] = {unpack<u32, u16>, 4, {4}, false};
-  t["unpack.b32.4"] = {unpack<u32, std::uint8_t>, 4, {4}, false};
-  t["unpack.b16.2"] = {unpack<u16, std::uint8_t>, 4, {4}, false};
+  t["and.pred"] = {predicates_of([](m a, m b) { return a & b; }), 1, {1, 1}};
+  t["or.pred"] = {predicates_of([](m a, m b) { return a | b; }), 1, {1, 1}};
+  t["xor.pred"] = {predicates_of([](m a, m b) { return a ^ b; }), 1, {1, 1}};
+  t["not.pred"] = {predicates_of([](m a, m) { return ~a; }), 1, {1}};
+  t["mov.pred"] = {predicates_of([](m a, m) { return a; }), 1, {1}};
+  t["pack.b64.2"] = {pack<u64, u32>, 8, {4, 4}};
+  t["pack.b64.4"] = {pack<u64, u16>, 8, {4, 4, 4, 4}};
+  t["pack.b32.2"] = {pack<u32, u16>, 4, {4, 4}};
+  t["pack.b16.2"] = {pack<u16, std::uint8_t>, 4, {4, 4}};
+  t["pack.b32.4"] = {pack<u32, std::uint8_t>, 4, {4, 4, 4, 4}};
+  t["unpack.b64.2"] = {unpack<u64, u32>, 4, {8}};
+  t["unpack.b64.4"] = {unpack<u64, u16>, 4, {8}};
+  t["unpack.b32.2"] = {unpack<u32, u16>, 4, {4}};
+  t["unpack.b32.4"] = {unpack<u32, std::uint8_t>, 4, {4}};
+  t["unpack.b16.2"] = {unpack<u16, std::uint8_t>, 4, {4}};
   return t;
 }
 

@@ -99,6 +99,8 @@ struct instruction {
   void (*compute)(const operands&, const instruction&) = nullptr;
   std::uint64_t (*combine)(std::uint64_t old, std::uint64_t value, std::uint64_t other) = nullptr;
   std::uint8_t variant = 0;
+  /// Index of the call by which it is here, in kernel::calls.
+  std::uint32_t call = 0;
   /// Line in the module, and in a source file if the compiler says.
   std::uint32_t line = 0;
   std::uint32_t source_file = 0;
@@ -135,8 +137,15 @@ enum special : std::uint8_t {
 };
 inline constexpr std::size_t slot_bytes = std::size_t{4} * warp_size;
 
+/// A call of a device function: its line, and the index of the call around it. The first is none.
+struct device_call {
+  std::uint32_t line = 0;
+  std::uint32_t from = 0;
+};
+
 struct kernel {
   std::string name;
+  std::vector<device_call> calls = {{}};
   std::vector<instruction> code;
   std::vector<std::string> texts;  ///< of the instructions
   std::vector<std::byte> constants;
@@ -202,8 +211,6 @@ struct operation {
   /// Bytes of the slots of the destination and of each source; 1 is a predicate, 0 none.
   std::uint8_t to = 0;
   std::uint8_t args[4] = {};
-  /// Bytes of the values of the sources, for constants.
-  bool is_f64 = false;
 };
 
 /// Null for an opcode that nvcc has not made of the kernels yet.

@@ -70,6 +70,7 @@ struct world {
   std::vector<configuration> configurations;
   cudaError_t last_error = cudaSuccess;
   int captures = 0;
+  bool has_device = std::getenv("UNMASK_PTX_DEVICES") == nullptr;
 
   // Ends a program of which something was reported, though it believes to have succeeded.
   ~world() {
@@ -395,14 +396,14 @@ const char* cudaGetErrorName(cudaError_t e) {
 
 cudaError_t cudaGetDevice(int* which) {
   *which = 0;
-  return cudaSuccess;
+  return the_world().has_device ? cudaSuccess : failed(cudaErrorNoDevice);
 }
 cudaError_t cudaSetDevice(int) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
+  *count = the_world().has_device ? 1 : 0;
+  return the_world().has_device ? cudaSuccess : failed(cudaErrorNoDevice);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   *value = which == cudaDevAttrMultiProcessorCount ? the_world().device.how().multiprocessors : 0;
@@ -418,6 +419,9 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
+  if (!the_world().has_device) {
+    return failed(cudaErrorNoDevice);
+  }
   if (is_forbidden("cudaMalloc")) {
     return the_world().last_error;
   }

@@ -73,7 +73,7 @@ struct keep_room {
   second_space<Policy::required> second;
 };
 struct no_keep_room {
-  warp_list* lists = nullptr;
+  static constexpr warp_list* lists = nullptr;
 };
 
 /// Shared memory of a block that reads: the chunks occupy all registers.

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The interpreter reports every planted mistake, under any schedule, and nothing that is right.
+
+#include "ptx/planted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+
+#include "ptx/runtime.hpp"
+
+namespace unmask::ptx {
+
+// Names, for messages of gtest.
+void PrintTo(const planted& p, std::ostream* out) {
+  *out << p.name;
+}
+
+namespace {
+
+class Planted : public ::testing::TestWithParam<planted> {
+ protected:
+  // Orderly first, then seeds.
+  static void under_each_schedule(auto&& body) {
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      device().use({.seed = seed,
+                    .resident = static_cast<unsigned>(seed % 4 + 1),
+                    .watches_races = true,
+                    .is_late = seed % 3 == 2});
+      body();
+      static_cast<void>(cudaDeviceSynchronize());
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+};
+
+TEST_P(Planted, IsReported) {
+  under_each_schedule([] {
+    GetParam().run(false);
+    static_cast<void>(cudaDeviceSynchronize());
+    const auto reports = device().take_reports();
+    const bool is_found = std::any_of(reports.begin(), reports.end(), [](const std::string& r) {
+      return r.find(GetParam().report) != std::string::npos;
+    });
+    EXPECT_TRUE(is_found) << reports.size()
+                          << " reports, the first: " << (reports.empty() ? "none" : reports[0]);
+  });
+}
+
+TEST_P(Planted, IsNotReportedWhereThereIsNone) {
+  under_each_schedule([] {
+    GetParam().run(true);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const auto reports = device().take_reports();
+    EXPECT_TRUE(reports.empty()) << reports[0];
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Defects,
+                         Planted,
+                         ::testing::ValuesIn(planted_defects()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Schedule, AStreamWorksWhenTheHostWaits) {
+  device().use({.is_late = true});
+  int* there = nullptr;
+  int* here = nullptr;
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&there), sizeof(int)), cudaSuccess);
+  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&here), sizeof(int)), cudaSuccess);
+  cudaStream_t s = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), cudaSuccess);
+  *here = 1;
+  ASSERT_EQ(cudaMemsetAsync(there, 0, sizeof(int), s), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(here, there, sizeof(int), cudaMemcpyDeviceToHost, s), cudaSuccess);
+  EXPECT_EQ(*here, 1) << "nobody has waited";
+  ASSERT_EQ(cudaStreamSynchronize(s), cudaSuccess);
+  EXPECT_EQ(*here, 0);
+  static_cast<void>(cudaStreamDestroy(s));
+  static_cast<void>(cudaFreeHost(here));
+  static_cast<void>(cudaFree(there));
+  EXPECT_TRUE(device().take_reports().empty());
+}
+
+}  // namespace
+}  // namespace unmask::ptx
