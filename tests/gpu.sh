@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# All that needs a GPU: the tests that a machine without one skips, the same under the four tools of
-# compute-sanitizer, a decode, a step beside the floor, and steps and reads beside those of others.
-# Writes bench/results/<device>.md, to be committed.
+# All that needs a GPU: the tests that a machine without one executes from PTX, the same under the
+# four tools of compute-sanitizer, a decode, a step beside the floor, and steps and reads beside those
+# of others. Writes bench/results/<device>.md, to be committed.
 #
 #   bash tests/gpu.sh               builds for the first GPU of this machine and runs every step
 #   bash tests/gpu.sh build 90      builds for compute capability 9.0; needs nvcc, and no GPU

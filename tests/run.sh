@@ -19,7 +19,7 @@ fi
 if ((${nvcc_major:-0} >= 12)); then
   preset=cuda
   export CUDACXX=$nvcc
-  cuda="The CUDA half was built with nvcc $nvcc_major; tests that need a GPU skip themselves without one."
+  cuda="The CUDA half was built with nvcc $nvcc_major; without a GPU its kernels are executed from their PTX."
 elif [[ -n $nvcc ]]; then
   preset=release
   cuda="The CUDA half was NOT built: $nvcc is older than 12."

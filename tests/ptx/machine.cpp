@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
+#include <malloc.h>
 #include <memory>
 #include <unordered_map>
 
@@ -795,7 +796,10 @@ schedule schedule::from_environment() {
 
 machine::machine(const schedule& how)
     : how_(how)
-    , dice_(how.seed) {}
+    , dice_(how.seed) {
+  mallopt(M_MMAP_THRESHOLD, 256 * 1024 * 1024);  // registers of block after block
+  mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+}
 
 bool machine::run(const launch& what) {
   const std::size_t shared = what.code->shared_bytes + what.dynamic_shared;
