@@ -457,10 +457,11 @@ Other threads of Python run during every call. A session that two threads use se
                           std::pair("length", s.capacity().length),
                           std::pair("window", s.capacity().window));
            })
-      .def("start",
-           &start,
-           nb::sig(start_arguments),
-           R"doc(Begins a sequence in a slot. One that still runs there is given up without an error, and its
+      .def(
+          "start",
+          &start,
+          nb::sig(start_arguments),
+          R"doc(Begins a sequence in a slot. One that still runs there is given up without an error, and its
 tokens stay as they are.
 
 Masks the positions behind the prompt (only those that `editable` marks, if given) and writes the
