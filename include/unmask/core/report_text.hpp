@@ -5,17 +5,9 @@
 
 #include <iosfwd>
 #include <string>
-#include <string_view>
 
 /// Texts of reports. Host only; allocates.
 namespace UNMASK_NAMESPACE {
-
-/// Name of an ending, which is that of the enumerator: "complete".
-[[nodiscard]] constexpr std::string_view name_of(ending e) {
-  constexpr std::string_view names[] = {
-      "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
-  return names[static_cast<unsigned char>(e)];
-}
 
 /// A report in one line, with the counts of unusual events where they are not 0: "complete,
 /// forwards=39, committed=39, masked=0, forced=39, invalid_rows=39".

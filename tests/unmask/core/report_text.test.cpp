@@ -29,14 +29,5 @@ TEST(report_text, shows_what_was_forced_invalid_rewritten_and_read_twice) {
             "rewritten=2, second_reads=3");
 }
 
-TEST(report_text, names_every_ending) {
-  EXPECT_EQ(name_of(ending::running), "running");
-  EXPECT_EQ(name_of(ending::complete), "complete");
-  EXPECT_EQ(name_of(ending::eos_token), "eos_token");
-  EXPECT_EQ(name_of(ending::stop_tokens), "stop_tokens");
-  EXPECT_EQ(name_of(ending::max_steps), "max_steps");
-  EXPECT_EQ(name_of(ending::cancelled), "cancelled");
-}
-
 }  // namespace
 }  // namespace unmask
