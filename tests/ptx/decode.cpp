@@ -635,6 +635,9 @@ class decoder {
       jumps_.emplace_back(kernel_.code.size(), prefix_ + std::string(args[0]));
     } else if ((is("ret") || is("exit")) && prefix_.empty()) {
       in.kind = action::leave;
+    } else if (is("trap")) {
+      in.kind = action::leave;
+      in.variant = 1;
     } else if (is("ret")) {
       in.kind = action::branch;
       jumps_.emplace_back(kernel_.code.size(), prefix_ + "return");
@@ -685,6 +688,9 @@ class decoder {
                           std::string_view opcode,
                           const std::vector<std::string_view>& args,
                           std::string_view text) {
+    if (args.size() < 2) {
+      fail("instruction", text);
+    }
     std::string key(opcode);
     std::vector<std::string_view> to = {args[0]};
     std::vector<std::string_view> from(args.begin() + 1, args.end());

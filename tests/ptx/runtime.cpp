@@ -409,6 +409,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
   *value = which == cudaDevAttrMultiProcessorCount ? the_world().device.how().multiprocessors : 0;
   return which == cudaDevAttrMultiProcessorCount ? cudaSuccess : failed(cudaErrorInvalidValue);
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* what, int) {
+  *what = {};
+  std::snprintf(what->name, sizeof what->name, "PTX on the host");
+  what->multiProcessorCount = the_world().device.how().multiprocessors;
+  return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;

@@ -75,6 +75,9 @@ struct device_block {
     std::uint64_t own[each];
     sync_warp();
     unrolled<each>([&](index_t i) { own[i] = keys[each * warp_lane() + i]; });
+    if (warp_lane() == 0) {
+      keys[Size] = 0;  // which CUB reads, and does not use
+    }
     sync_warp();
     sorting(*reinterpret_cast<space*>(keys)).Sort(own, ::cuda::std::less<>{});
     sync_warp();

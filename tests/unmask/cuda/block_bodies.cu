@@ -15,27 +15,32 @@ __global__ void __launch_bounds__(Threads)
   body(device::device_block<Threads>{}, in, n, out);
 }
 
-// Every thread of a block writes a word before the block takes its ticket; who takes a later one
-// counts the blocks whose words are all there.
-__global__ void __launch_bounds__(128) take_tickets(std::uint32_t* counter,
+// Every thread of a block writes a word before the block takes its ticket; who takes the last one
+// of a group counts the blocks whose words are all there.
+__global__ void __launch_bounds__(128) take_tickets(std::uint32_t* counters,
                                                     std::uint32_t* words,
                                                     std::uint32_t* tickets,
                                                     std::uint32_t* seen) {
+  constexpr unsigned size = tickets_taken::group;
   const device::device_block<128> b;
+  const unsigned group = blockIdx.x / size;
   __shared__ std::uint32_t ticket;
   words[blockIdx.x * 128U + threadIdx.x] = 1;
   b.sync();
   if (b.lane() == 0) {
-    ticket = b.take_ticket(counter);
+    ticket = b.take_ticket(counters + group);
     tickets[blockIdx.x] = ticket;
   }
   b.sync();
+  if (ticket + 1 != size) {
+    return;
+  }
   std::uint32_t complete = 0;
-  for (unsigned block = 0; block < gridDim.x; ++block) {
+  for (unsigned block = group * size; block < (group + 1) * size; ++block) {
     complete += b.count(words[block * 128U + threadIdx.x] == 1).all == 128 ? 1 : 0;
   }
   if (b.lane() == 0) {
-    seen[blockIdx.x] = complete;
+    seen[group] = complete;
   }
 }
 
@@ -58,15 +63,15 @@ std::vector<std::uint64_t> run_on_device(const Body& body,
   return to.to_host();
 }
 
-tickets_taken take_tickets_on_device(index_t blocks) {
-  const auto count = static_cast<std::size_t>(blocks);
-  const std::vector<std::uint32_t> zeros(128 * count, 0);
-  const device_array<std::uint32_t> words(zeros);
-  const device_array<std::uint32_t> counter(std::vector<std::uint32_t>{0});
-  const device_array<std::uint32_t> tickets(count);
+tickets_taken take_tickets_on_device(index_t groups) {
+  const auto count = static_cast<std::size_t>(groups);
+  const std::size_t blocks = count * tickets_taken::group;
+  const device_array<std::uint32_t> words(std::vector<std::uint32_t>(128 * blocks, 0));
+  const device_array<std::uint32_t> counters(std::vector<std::uint32_t>(count, 0));
+  const device_array<std::uint32_t> tickets(blocks);
   const device_array<std::uint32_t> seen(count);
   take_tickets<<<static_cast<unsigned>(blocks), 128>>>(
-      counter.data(), words.data(), tickets.data(), seen.data());
+      counters.data(), words.data(), tickets.data(), seen.data());
   device::check(cudaGetLastError(), "launch of take_tickets");
   return {tickets.to_host(), seen.to_host()};
 }

@@ -84,7 +84,9 @@ struct choose_body {
     for (index_t i = b.lane(); i < n; i += b.lanes()) {
       out[1 + i] = i < count ? static_cast<std::uint64_t>(chosen[i]) : 0;
     }
-    out[0] = static_cast<std::uint64_t>(count);
+    if (b.lane() == 0) {
+      out[0] = static_cast<std::uint64_t>(count);
+    }
   }
   /// Numbers that `out` needs.
   [[nodiscard]] static std::size_t size(std::size_t n) {
@@ -120,12 +122,13 @@ template <class Body>
                                                        const std::vector<std::uint64_t>& in,
                                                        std::size_t out);
 
-/// The tickets that `blocks` blocks take of one counter, and for each the number of blocks whose
-/// writes it saw, of those with a lower ticket; needs a device.
+/// The tickets that blocks take of one counter for each group of them, and for each group the
+/// number of blocks whose writes its last one saw; needs a device.
 struct tickets_taken {
+  static constexpr index_t group = 8;
   std::vector<std::uint32_t> tickets;
   std::vector<std::uint32_t> seen;
 };
-[[nodiscard]] tickets_taken take_tickets_on_device(index_t blocks);
+[[nodiscard]] tickets_taken take_tickets_on_device(index_t groups);
 
 }  // namespace unmask::testing
