@@ -9,6 +9,7 @@
 #include <cstring>
 #include <cxxabi.h>
 #include <malloc.h>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -273,7 +274,7 @@ class launch_run {
           break;
         }
         if (in.kind != action::block_barrier && lanes == group && members(o, in, lanes) == lanes) {
-          meet(b, w, o, in, lanes, pc);
+          meet(b, w, o, in, lanes);
           break;
         }
         save();
@@ -343,13 +344,13 @@ class launch_run {
     if ((there & wanted) != wanted) {
       return;
     }
-    meet(b, w, o, in, wanted, pc);
+    meet(b, w, o, in, wanted);
     w.waiting &= ~wanted;
     for_each_lane(wanted, [&](unsigned lane) { w.at[lane] = pc + 1; });
   }
 
   // What a warp-synchronous instruction does when all its threads are there.
-  void meet(block& b, warp& w, operands& o, const instruction& in, lane_mask lanes, std::uint32_t) {
+  void meet(block& b, warp& w, operands& o, const instruction& in, lane_mask lanes) {
     if (in.kind == action::warp_barrier) {
       if (watches_) {
         b.clock.pass_barrier(w.index, lanes);
