@@ -464,7 +464,7 @@ class sequence_oracle {
            r.committed_prefix,
            first_masked());
     expect(r.end == ending::running ? r.answer_end == g_.length
-                                    : g_.prompt_length < r.answer_end && r.answer_end <= g_.length,
+                                    : g_.prompt_length <= r.answer_end && r.answer_end <= g_.length,
            "a report",
            "answer_end",
            r.answer_end,
