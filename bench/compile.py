@@ -108,8 +108,8 @@ def print_table(compilers, repetitions):
 `bash bench/compile.sh` prints this page; its `--check` compares ratios of g++ with it.
 
 Seconds are the compiler's user time at `-O2` with no other flag, and in brackets relative to the first row. *eight
-policies* are of eight types in one file. *By name* without the library compiles every part, its text and six types of
-session with their kernels; a program that takes policies by name should link unmask::compiled.
+policies* are of eight types in one file. *By name* without the library compiles every part, its text and one
+session with its kernels; a program that takes policies by name should link unmask::compiled.
 
 | program | goal | {' | '.join(f'{c}: s | MB | kB' for c in compilers)} |
 | :--- | ---: |{' ---: | ---: | ---: |' * len(compilers)}""")

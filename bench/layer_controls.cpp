@@ -104,7 +104,7 @@ measured(const Policy& p, const std::string& weights, const std::vector<demo::pr
     example::sequence_memory memory;
     const auto answer = static_cast<index_t>(problem.given.size());
     const index_t first = length - answer;
-    layer_session<Policy> session(info, {.sequences = 1, .length = length, .window = answer});
+    session<Policy> session(info, {.sequences = 1, .length = length, .window = answer});
     session.start(0,
                   p,
                   tokens,

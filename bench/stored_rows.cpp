@@ -46,7 +46,7 @@ std::vector<bool> right_answers(const std::vector<demo::problem>& problems, cons
     std::vector<token_id> tokens = text.canvas(problem.prompt, 40);
     const auto length = static_cast<index_t>(tokens.size());
     example::sequence_memory memory;
-    layer_session session(
+    session session(
         p, info, tokens, {.prompt_length = length - 40, .length = length, .block_length = 20});
     while (session.next()) {
       auto pass = session.pass(0);

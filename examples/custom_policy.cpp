@@ -2,7 +2,6 @@
 //
 // Composes two parts of one's own, of my_parts.hpp, with parts of the library, and measures the
 // result against policies that are made of the library's parts alone.
-#include <unmask/any_layer_session.hpp>
 #include <unmask/unmask.hpp>
 
 #include <exception>
@@ -10,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "demo/decode.hpp"
+#include "demo/decode_problems.hpp"
 #include "demo/engine.hpp"
 #include "demo/problems.hpp"
 #include "demo/summary.hpp"
@@ -41,9 +40,8 @@ demo::summary measure(const std::string& name,
                       const std::vector<demo::problem>& problems) {
   const demo::geometry shape;
   constexpr demo::index_t batch = 8;
-  const auto session = unmask::make_any_layer_session(
-      policy, model.info(), demo::capacity_for(model, problems, shape, batch));
-  return demo::summarize(name, "", problems, demo::decode(*session, batch, model, problems, shape));
+  unmask::session session(policy, model.info(), demo::capacity_for(model, problems, shape, batch));
+  return demo::summarize(name, "", problems, demo::decode(session, batch, model, problems, shape));
 }
 
 void compare() {

@@ -76,8 +76,7 @@ void check_policies(std::span<const chosen_policy> policies,
     try {
       session_of(policy, model, problems, o, 1)
           ->start(0,
-                  tokens.data(),
-                  length,
+                  tokens,
                   {.prompt_length = model.prompt_length(first.prompt),
                    .length = length,
                    .block_length = o.shape.block_length});
@@ -232,7 +231,7 @@ int run(options o) {
   }
   if (!o.replay.empty()) {
     const replay_engine engine{.info = model.info(),
-                               .begin = [&](const unmask::named_parts& parts,
+                               .begin = [&](const unmask::named_policy& parts,
                                             index_t) { model.drop_keys(parts.cache.dropped); },
                                .forward =
                                    [&](auto& session, const auto& request, auto tokens) {

@@ -4,7 +4,7 @@
 // its own, a pass runs as many of them as its limit of positions allows, and a pass that fails is
 // asked for again.
 
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -36,26 +36,26 @@ class server {
   void serve(std::queue<request> waiting) {
     for (int pass = 0;; ++pass) {
       for (std::size_t slot = 0; slot < running_.size(); ++slot) {
-        const unmask::plan& next = session_->planned(int(slot));
+        const unmask::plan& next = session_.planned(int(slot));
         if (next.started && !next.active() && !running_[slot].prompt.empty()) {
-          finish(running_[slot], session_->report(int(slot)));
+          finish(running_[slot], session_.report(int(slot)));
         }
-        for (; !waiting.empty() && !session_->planned(int(slot)).active(); waiting.pop()) {
+        for (; !waiting.empty() && !session_.planned(int(slot)).active(); waiting.pop()) {
           start(int(slot), waiting.front());
         }
       }
-      const auto wanted = session_->next(chosen(pass));
+      const auto wanted = session_.next(chosen(pass));
       if (!wanted) {
         return;
       }
       try {
-        session_->supply(forward(*wanted));
+        session_.supply(forward(*wanted));
       } catch (const std::bad_alloc&) {  // no memory for so large a pass: a smaller one
         if (most_positions_ <= length) {
           throw;
         }
         most_positions_ = std::max(most_positions_ / 2, length);
-        session_->abandon();
+        session_.abandon();
       }
     }
   }
@@ -72,15 +72,14 @@ class server {
     place.tokens = text_.canvas(r.prompt, answer);
     const int count = int(place.tokens.size());
     try {
-      const unmask::named_parts policy = unmask::read_policy(r.policy, unmask::no_files);
-      if (policy.layered()) {
+      const unmask::named_policy policy = unmask::read_policy(r.policy, unmask::no_files);
+      if (policy.layered_now()) {
         throw std::invalid_argument("policy '" + r.policy + "' needs hooks in the layers");
       }
-      session_->start(
+      session_.start(
           slot,
           policy,
-          place.tokens.data(),
-          count,
+          place.tokens,
           {.prompt_length = count - answer, .length = count, .block_length = 20, .seed = r.seed});
     } catch (const std::invalid_argument& e) {
       std::printf("%-40s %s\n", r.prompt.c_str(), e.what());
@@ -94,7 +93,7 @@ class server {
     int positions = 0;
     for (std::size_t i = 0; i < running_.size(); ++i) {
       const int slot = (first + int(i)) % int(running_.size());
-      const unmask::plan& next = session_->planned(slot);
+      const unmask::plan& next = session_.planned(slot);
       const int more = next.query.size() * (1 + next.branches);
       if (next.active() && (slots.empty() || positions + more <= most_positions_)) {
         slots.push_back(slot);
@@ -131,13 +130,11 @@ class server {
   const example::char_tokenizer& text_;
   int most_positions_;
   int vocab_ = int(text_.vocabulary());
-  std::unique_ptr<unmask::mixed_session> session_ =
-      unmask::make_mixed_session(unmask::read_policy("threshold(0.9)"),
-                                 {.vocab = vocab_,
+  unmask::named_session session_{{.vocab = vocab_,
                                   .mask_token = text_.mask(),
                                   .eos_token = text_.end(),
                                   .layers = int(engine_.config().layers)},
-                                 {.sequences = 3, .length = length, .window = answer});
+                                 {.sequences = 3, .length = length, .window = answer}};
   std::vector<request> running_ = std::vector<request>(3);
 };
 int main() {

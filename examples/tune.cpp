@@ -35,7 +35,7 @@ class example_engines final : public search_engine {
   // Throws what a thread throws.
   std::vector<search_result> decode(const std::string& text,
                                     std::span<const index_t> chosen) override {
-    const unmask::named_parts parts = unmask::read_policy(text);
+    const unmask::named_policy parts = unmask::read_policy(text);
     std::vector<search_result> runs(chosen.size());
     std::vector<std::exception_ptr> failed(engines_.size());
     const auto work = [&](std::size_t thread) noexcept {
@@ -45,12 +45,12 @@ class example_engines final : public search_engine {
         model.drop_keys(parts.cache.dropped);
         // Policies that agree so far run the same passes. Shared ones take no time, so a search for
         // the least time runs all; the random tokens of a canvas recur in no other policy.
-        const bool is_shared = o_.minimise != tune::measure::seconds && !parts.has.renoises;
+        const bool is_shared = o_.minimise != tune::measure::seconds && !parts.draw.has_canvas;
         share_passes(model, is_shared ? std::size_t{1} << 30U : 0, parts);
-        const auto session = unmask::make_any_layer_session(parts, model.info(), capacity);
+        unmask::named_session session(parts, model.info(), capacity);
         for (std::size_t i = thread; i < chosen.size(); i += engines_.size()) {
           const std::span one(&problems_[static_cast<std::size_t>(chosen[i])], 1);
-          decoding d = demo::decode(*session, 1, model, one, o_.demo.shape);
+          decoding d = demo::decode(session, 1, model, one, o_.demo.shape);
           runs[i] = {{.forwards = static_cast<double>(d.answers[0].forwards),
                       .segments = static_cast<double>(d.segments),
                       .layer_positions = static_cast<double>(d.computed),

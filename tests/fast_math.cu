@@ -18,13 +18,11 @@ using patient = policy_of<testing::patient>;
 using redrawn = policy_of<testing::redrawn>;
 
 template __global__ void
-read_rows<float, exact_exponential, drawn_edited>(const session_device_view<drawn_edited>,
-                                                  const __grid_constant__ row_batch);
-template __global__ void
-read_rows<float, exact_exponential, patient>(const session_device_view<patient>,
-                                             const __grid_constant__ row_batch);
-template __global__ void
-read_rows<float, exact_exponential, redrawn>(const session_device_view<redrawn>,
-                                             const __grid_constant__ row_batch);
+read_rows<float, exact_exponential, drawn_edited::required.bits, drawn_edited>(
+    const session_device_view<drawn_edited>, const __grid_constant__ row_batch);
+template __global__ void read_rows<float, exact_exponential, patient::required.bits, patient>(
+    const session_device_view<patient>, const __grid_constant__ row_batch);
+template __global__ void read_rows<float, exact_exponential, redrawn::required.bits, redrawn>(
+    const session_device_view<redrawn>, const __grid_constant__ row_batch);
 
 }  // namespace unmask::device

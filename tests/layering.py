@@ -15,8 +15,8 @@ import tempfile
 # files.
 CORE = ["version.hpp", "core/"]
 MATHS = CORE + ["stats/", "ranks/", "step/"]
-DECODING = MATHS + ["policy/", "named/", "session.hpp", "layer_session.hpp", "any_session.hpp",
-                    "any_layer_session.hpp", "sharded_session.hpp", "named_policy.hpp"]
+DECODING = MATHS + ["policy/", "named/", "session.hpp", "session_layers.hpp", "session_rows.hpp",
+                    "sharded_session.hpp", "named_policy.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
@@ -28,26 +28,22 @@ MAY_INCLUDE = {
     "host/": MATHS + ["host/"],
     "cuda/": MATHS + ["cuda/"],
     "interop/": CORE,
-    "trace/": CORE + ["policy/", "named/", "trace/", "any_session.hpp", "any_layer_session.hpp",
-                      "named_policy.hpp"],
+    "trace/": CORE + ["policy/", "named/", "trace/"],
     "tune/": CORE + ["policy/", "named/", "tune/"],
-    "session.hpp": CORE + ["step/"],
-    "layer_session.hpp": CORE + ["step/", "session.hpp"],
+    "session.hpp": CORE + ["step/", "session_layers.hpp", "session_rows.hpp"],
+    "session_rows.hpp": CORE,
+    "session_layers.hpp": CORE + ["step/"],
     "sharded_session.hpp": MATHS + ["session.hpp"],
-    "any_session.hpp": CORE + ["step/", "session.hpp"],
-    "any_layer_session.hpp": CORE + ["step/", "session.hpp", "layer_session.hpp", "any_session.hpp"],
-    "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "any_session.hpp",
-                                "any_layer_session.hpp"],
-    "mixed_session.hpp": CORE + ["step/", "any_layer_session.hpp", "named_policy.hpp"],
+    "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "session.hpp"],
     "named_requirements.hpp": CORE + ["step/", "policy/", "named/", "named_policy.hpp"],
     "compiled.hpp": DECODING + ["host/", "trace/", "named_requirements.hpp"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],
-    "c_api/": DECODING + ["host/", "trace/", "mixed_session.hpp", "named_requirements.hpp", "c_api.h",
+    "c_api/": DECODING + ["host/", "trace/", "cuda/c_device.hpp", "named_requirements.hpp", "c_api.h",
                           "c_layers.h", "c_api/"],
     "c_library.hpp": ["c_api/"],
-    "cuda/c_device.hpp": ["c_api/", "cuda.hpp", "named_policy.hpp"],
-    "cuda/c_library.cuh": ["cuda.cuh", "cuda/"],
+    "cuda/c_device.hpp": ["cuda.hpp", "named_policy.hpp"],
+    "cuda/c_library.cuh": ["cuda.cuh", "named_policy.hpp", "cuda/"],
     "unmask.hpp": DECODING + ["host/"],
     "cuda.hpp": DECODING + ["unmask.hpp", "cuda/"],
     "cuda.cuh": DECODING + ["unmask.hpp", "cuda.hpp", "cuda/"],
@@ -155,7 +151,7 @@ def self_test():
         "cuda/commit.cuh": ["#include <unmask/step/decide.hpp>", "#include <cub/block/block_reduce.cuh>"],
         "cuda/error.hpp": ["#include <cuda_runtime_api.h>"],
         "interop/eigen.hpp": ["#include <unmask/core/logits.hpp>", "#include <Eigen/Core>"],
-        "any_session.hpp": ["#include <unmask/session.hpp>"],
+        "session_layers.hpp": ["#include <unmask/core/layer.hpp>"],
         "unmask.hpp": ["#include <unmask/policy/commit.hpp>", "// #include <unmask/cuda.hpp>"],
     }
     bad = {

@@ -114,7 +114,7 @@ class checker {
     }
   }
 
-  std::unique_ptr<unmask::any_layer_session> session_for(const rule& r, index_t batch) const {
+  std::unique_ptr<unmask::named_session> session_for(const rule& r, index_t batch) const {
     return chosen_policy(r.policy).make(
         {.model = model_.info(),
          .capacity = capacity_for(model_, problems_, wanted_.shape, batch)});

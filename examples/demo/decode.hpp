@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>
@@ -86,12 +86,27 @@ unmask::session_capacity capacity_for(const engine& model,
 /// Decodes all problems: as many at a time as the session has slots, each leaving when it is done
 /// and the next one taking its place. `observe` is called after every step of every sequence;
 /// `trace`, if it is not null, records them, which needs a session with session_capacity::trace.
-decoding decode(unmask::any_layer_session& session,
+template <class Session>
+decoding decode(Session& session,
                 index_t batch,
                 engine& model,
                 std::span<const problem> problems,
                 const geometry& g,
                 const observer& observe = {},
                 unmask::trace_writer* trace = nullptr);
+
+extern template decoding decode(unmask::named_session&,
+                                index_t,
+                                engine&,
+                                std::span<const problem>,
+                                const geometry&,
+                                const observer&,
+                                unmask::trace_writer*);
+
+/// What became of a problem whose answer has ended.
+decoded result_of(std::span<const token_id> answer,
+                  const unmask::sequence_report& report,
+                  const example::char_tokenizer& text,
+                  const problem& p);
 
 }  // namespace demo

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/host/thread_pool.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>
@@ -55,8 +55,9 @@ class engine {
 
   /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the
   /// logits that each segment's pass requests, valid until the next call.
+  template <class Session>
   std::span<const unmask::host_logits<float>>
-  forward(unmask::any_layer_session& session,
+  forward(Session& session,
           const unmask::forward_request& request,
           std::span<const std::vector<token_id>> tokens);
 
@@ -99,5 +100,8 @@ class engine {
   std::int64_t computed_ = 0;
   std::int64_t in_full_ = 0;
 };
+
+extern template std::span<const unmask::host_logits<float>> engine::forward(
+    unmask::named_session&, const unmask::forward_request&, std::span<const std::vector<token_id>>);
 
 }  // namespace demo

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
+#include <unmask/core/layer.hpp>
 
 #include <span>
 #include <utility>
@@ -9,9 +9,9 @@
 namespace demo {
 
 /// A pass of a session whose choices at layers go through `choose(pass, layer, now, previous)`.
-template <class Choose>
+template <class Pass, class Choose>
 struct hooked_pass {
-  hooked_pass(unmask::any_layer_session::layer_pass of, Choose through)
+  hooked_pass(Pass of, Choose through)
       : pass(std::move(of))
       , choose(std::move(through)) {}
 
@@ -26,7 +26,7 @@ struct hooked_pass {
   unmask::eviction evict() const { return pass.evict(); }
   std::span<const unmask::index_t> rows() const { return pass.rows(); }
 
-  unmask::any_layer_session::layer_pass pass;
+  Pass pass;
   Choose choose;
   unmask::feature reads = pass.reads;
   unmask::skipping skipped = pass.skipped;

@@ -13,24 +13,24 @@
 
 namespace demo {
 
-void share_passes(engine& model, std::size_t bytes, const unmask::named_parts& parts) {
-  const bool is_full = !parts.has.layered && parts.cache.rule.holds<unmask::whole_passes>();
+void share_passes(engine& model, std::size_t bytes, const unmask::named_policy& parts) {
+  const bool is_full = !parts.layered_now() && parts.cache.rule.holds<unmask::whole_passes>();
   model.share_passes(is_full ? bytes : 0);
 }
 
-std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
-                                                      engine& model,
-                                                      std::span<const problem> problems,
-                                                      const options& o,
-                                                      index_t batch,
-                                                      bool trace) {
+std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
+                                                  engine& model,
+                                                  std::span<const problem> problems,
+                                                  const options& o,
+                                                  index_t batch,
+                                                  bool trace) {
   std::vector<problem> all(problems.begin(), problems.end());
   if (o.calibration) {
     all.push_back(*o.calibration);
   }
   unmask::session_capacity capacity = capacity_for(model, all, o.shape, batch);
   capacity.trace = trace;
-  const unmask::named_parts parts = policy.parts(o.stop_at_eos);
+  const unmask::named_policy parts = policy.parts(o.stop_at_eos);
   model.drop_keys(parts.cache.dropped);
   share_passes(model, static_cast<std::size_t>(o.shared) << 20U, parts);
   return policy.make(
@@ -38,7 +38,7 @@ std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& polic
        .capacity = capacity,
        .block_length = o.shape.block_length,
        .stop_at_eos = o.stop_at_eos,
-       .decode_first = [&](unmask::any_layer_session& session,
+       .decode_first = [&](unmask::named_session& session,
                            const std::function<void()>& after_step) {
          const std::span first = o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
          decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });

@@ -14,16 +14,16 @@ namespace demo {
 
 /// Lets the engine keep up to so many bytes of passes for the policies that have them in common;
 /// none while the parts of the policy reuse keys and values or skip positions.
-void share_passes(engine& model, std::size_t bytes, const unmask::named_parts& parts);
+void share_passes(engine& model, std::size_t bytes, const unmask::named_policy& parts);
 
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
 /// first of them. With `trace` it reports candidates. The library itself checks the knobs.
-std::unique_ptr<unmask::any_layer_session> session_of(const chosen_policy& policy,
-                                                      engine& model,
-                                                      std::span<const problem> problems,
-                                                      const options& o,
-                                                      index_t batch,
-                                                      bool trace = false);
+std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
+                                                  engine& model,
+                                                  std::span<const problem> problems,
+                                                  const options& o,
+                                                  index_t batch,
+                                                  bool trace = false);
 
 /// Decodes the problems, task by task, and adds up what the policy got right and what it cost. What
 /// a policy learns from the first problem of a task holds for that task; the decode that it learns

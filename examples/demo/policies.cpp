@@ -11,12 +11,12 @@ namespace {
 using namespace unmask;
 
 /// One decode with the static rule, recorded, gives the thresholds of all later ones.
-std::unique_ptr<any_layer_session>
-calibrated(named_parts parts, calibrated_threshold<> rule, const session_setup& s) {
+std::unique_ptr<named_session>
+calibrated(named_policy parts, calibrated_threshold<> rule, const session_setup& s) {
   const auto session_of = [&](const session_capacity& capacity) {
     parts.commit_rule = {};
     parts.commit_rule.push(rule, 0);  // in the place of the static rule
-    return make_any_layer_session(parts, s.model, capacity);
+    return std::make_unique<named_session>(parts, s.model, capacity);
   };
   if (s.decode_first) {
     session_capacity tracing = s.capacity;
@@ -84,14 +84,14 @@ std::string chosen_policy::text(bool stop_at_eos) const {
          (stop_at_eos ? " + stop_at_eos" : "");
 }
 
-named_parts chosen_policy::parts(bool stop_at_eos) const {
+named_policy chosen_policy::parts(bool stop_at_eos) const {
   return read_policy(text(stop_at_eos));
 }
 
-std::unique_ptr<any_layer_session> chosen_policy::make(const session_setup& setup) const {
-  const named_parts all = parts(setup.stop_at_eos);
+std::unique_ptr<named_session> chosen_policy::make(const session_setup& setup) const {
+  const named_policy all = parts(setup.stop_at_eos);
   if (preset_ == nullptr || !preset_->calibrated) {
-    return make_any_layer_session(all, setup.model, setup.capacity);
+    return std::make_unique<named_session>(all, setup.model, setup.capacity);
   }
   calibrated_threshold<> rule = *preset_->calibrated;
   rule.slack = static_cast<float>(value_);

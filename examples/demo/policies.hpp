@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <functional>
 #include <memory>
@@ -16,7 +15,7 @@
 namespace demo {
 
 /// Decodes one sequence with a session, alone, and calls a function after every step.
-using rehearsal = std::function<void(unmask::any_layer_session&, const std::function<void()>&)>;
+using rehearsal = std::function<void(unmask::named_session&, const std::function<void()>&)>;
 
 /// Constructor arguments of a session besides its policy.
 struct session_setup {
@@ -68,11 +67,11 @@ class chosen_policy {
 
   /// The parts of the composition, and of its cache. Throws std::invalid_argument where they do not
   /// go together. Of a calibrated profile, with the rule of its first decode.
-  unmask::named_parts parts(bool stop_at_eos) const;
+  unmask::named_policy parts(bool stop_at_eos) const;
 
   /// A session that decodes with this policy and its cache. Throws std::invalid_argument where the
   /// two do not go together.
-  std::unique_ptr<unmask::any_layer_session> make(const session_setup& setup) const;
+  std::unique_ptr<unmask::named_session> make(const session_setup& setup) const;
 
  private:
   std::string with_cache_label(const std::string& name) const;

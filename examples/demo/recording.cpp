@@ -25,9 +25,7 @@ struct layer_record {
   std::vector<index_t> active;
 
   /// Takes the rows of `active` that a layer's hook chose.
-  void add(const unmask::any_layer_session::layer_pass& pass,
-           index_t layer,
-           std::span<const index_t> rows) {
+  void add(const auto& pass, index_t layer, std::span<const index_t> rows) {
     std::vector<index_t> next;
     for (const index_t row : rows) {
       next.push_back(active[static_cast<std::size_t>(row)]);
@@ -70,7 +68,7 @@ recording recorder::record(const std::string& policy, std::string_view prompt, c
     const auto knobs = unmask::methods::osdt_gsm8k_settings<256>;
     unmask::threshold_calibrator calibrator({.block_length = g.block_length}, knobs.recorded);
     static_cast<void>(
-        record(unmask::read_policy("threshold(0.9)"), prompt, g, [&](unmask::any_session& s) {
+        record(unmask::read_policy("threshold(0.9)"), prompt, g, [&](unmask::named_session& s) {
           calibrator.observe(s);
         }));
     return unmask::to_json(calibrator.calibrate(knobs));
@@ -78,35 +76,33 @@ recording recorder::record(const std::string& policy, std::string_view prompt, c
   return record(unmask::read_policy(policy, calibrate), prompt, g, {});
 }
 
-recording recorder::record(const unmask::named_parts& parts,
+recording recorder::record(const unmask::named_policy& parts,
                            std::string_view prompt,
                            const geometry& g,
-                           const std::function<void(unmask::any_session&)>& after_pass) {
+                           const std::function<void(unmask::named_session&)>& after_pass) {
   std::vector<token_id> tokens = text_.canvas(prompt, static_cast<std::size_t>(g.answer_length));
   const auto length = static_cast<index_t>(tokens.size());
   const index_t start = length - g.answer_length;
   const auto layers = model_.config().layers;
-  const auto session =
-      unmask::make_any_layer_session(parts,
-                                     {.vocab = static_cast<index_t>(text_.vocabulary()),
-                                      .mask_token = text_.mask(),
-                                      .eos_token = text_.end(),
-                                      .layers = static_cast<index_t>(layers)},
-                                     {.length = length, .window = g.answer_length});
-  session->start(
+  unmask::named_session session(parts,
+                                {.vocab = static_cast<index_t>(text_.vocabulary()),
+                                 .mask_token = text_.mask(),
+                                 .eos_token = text_.end(),
+                                 .layers = static_cast<index_t>(layers)},
+                                {.length = length, .window = g.answer_length});
+  session.start(
       0,
-      tokens.data(),
-      length,
+      tokens,
       {.prompt_length = start, .length = length, .block_length = g.block_length, .seed = g.seed});
 
   recording result{.prompt_length = start, .answer = {}, .passes = {}};
   std::vector<example::sequence_memory> memories(1);  // of each branch
   std::vector<float> logits;
   std::vector<std::vector<token_id>> before;  // [pass]: the tokens in front of it
-  while (const auto request = session->next()) {
+  while (const auto request = session.next()) {
     recorded_pass seen;
     before.push_back(tokens);
-    const unmask::range blocks = session->planned(0).score;
+    const unmask::range blocks = session.planned(0).score;
     seen.decided = {blocks.first - start, blocks.last - start};
     memories.resize(std::max(memories.size(), request->segments.size()));
     logits.clear();
@@ -118,7 +114,7 @@ recording recorder::record(const unmask::named_parts& parts,
         memories[i] = memories[0];
       }
       layer_record computed;
-      hooked_pass pass(session->pass(i), [&](auto& of, index_t layer, const auto&... state) {
+      hooked_pass pass(session.pass(i), [&](auto& of, index_t layer, const auto&... state) {
         const unmask::layer_choice chosen = of.at_layer(layer, state...);
         computed.add(of, layer, chosen.rows);
         return chosen;
@@ -137,21 +133,21 @@ recording recorder::record(const unmask::named_parts& parts,
         seen.layers = computed.layers;
       }
     }
-    session->supply(
+    session.supply(
         unmask::host_logits<float>(logits.data(),
                                    static_cast<index_t>(logits.size() / text_.vocabulary()),
                                    static_cast<index_t>(text_.vocabulary())));
-    if (const index_t winner = session->planned(0).winner; winner > 0) {
+    if (const index_t winner = session.planned(0).winner; winner > 0) {
       std::swap(memories.front(), memories.at(static_cast<std::size_t>(winner)));
     }
-    for (const unmask::commit_entry& c : session->committed(0)) {
+    for (const unmask::commit_entry& c : session.committed(0)) {
       seen.written.push_back({c.position - start, std::exp(double(c.log_probability))});
     }
-    for (const unmask::token_probability& p : session->probabilities(0)) {
+    for (const unmask::token_probability& p : session.probabilities(0)) {
       seen.reported.push_back({p.position - start, double(p.probability)});
     }
     if (after_pass) {
-      after_pass(*session);
+      after_pass(session);
     }
     result.passes.push_back(std::move(seen));
   }
@@ -160,7 +156,7 @@ recording recorder::record(const unmask::named_parts& parts,
     const token_id t = tokens[place];
     for (std::size_t i = 0; i < before.size(); ++i) {
       const token_id was = before[i][place];
-      result.passes[i].masked.push_back(parts.has.renoises ? was != t : was == text_.mask());
+      result.passes[i].masked.push_back(parts.draw.has_canvas ? was != t : was == text_.mask());
     }
     result.answer.push_back(t == text_.end() ? "·" : text_.decode(std::span(&t, 1)));
   }

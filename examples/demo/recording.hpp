@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <filesystem>
 #include <functional>
@@ -51,10 +50,10 @@ class recorder {
 
  private:
   explicit recorder(const example::gguf_file& file);
-  recording record(const unmask::named_parts& parts,
+  recording record(const unmask::named_policy& parts,
                    std::string_view prompt,
                    const geometry& g,
-                   const std::function<void(unmask::any_session&)>& after_pass);
+                   const std::function<void(unmask::named_session&)>& after_pass);
 
   example::char_tokenizer text_;
   example::llada_model model_;

@@ -70,23 +70,23 @@ bool replay(const std::filesystem::path& file, const replay_engine& engine) {
     const unmask::loaded_replay again(trace, i);
     const unmask::replay_table& table = again.table();
     const auto length = static_cast<unmask::index_t>(sequence.tokens.size());
-    engine.begin(again.parts(), length);
-    const auto session =
-        again.make_session(engine.info, {.length = length, .window = length, .trace = true});
+    engine.begin(again.recorded(), length);
+    unmask::named_session session(
+        again.policy(), engine.info, {.length = length, .window = length, .trace = true});
     std::vector<std::vector<unmask::token_id>> tokens{table.tokens()};
-    session->start(0, tokens[0].data(), length, sequence.shape, {.editable = table.editable()});
+    session.start(0, tokens[0], sequence.shape, {.editable = table.editable()});
     comparison all;
     std::size_t step = 0;
-    while (const auto request = session->next()) {
-      const auto logits = engine.forward(*session, *request, tokens);
+    while (const auto request = session.next()) {
+      const auto logits = engine.forward(session, *request, tokens);
       for (std::size_t k = 0; k < logits.size(); ++k) {
-        session->read(k, logits[k]);
+        session.read(k, logits[k]);
       }
-      session->decide();
+      session.decide();
       // The token of a branch is in the step that proposed it.
-      compare(sequence.steps[step], false, session->candidates(0), all);
+      compare(sequence.steps[step], false, session.candidates(0), all);
       if (++step < sequence.steps.size()) {
-        compare(sequence.steps[step], true, session->candidates(0), all);
+        compare(sequence.steps[step], true, session.candidates(0), all);
       }
     }
     const bool has_end = !sequence.final_tokens.empty();

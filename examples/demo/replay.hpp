@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <filesystem>
 #include <functional>
@@ -15,10 +14,10 @@ namespace demo {
 struct replay_engine {
   unmask::model_info info;
   /// Called before each sequence, with the parts of the recorded policy and the sequence's length.
-  std::function<void(const unmask::named_parts&, unmask::index_t)> begin;
+  std::function<void(const unmask::named_policy&, unmask::index_t)> begin;
   /// Returns the logits of each segment; `tokens[0]` is the sequence.
   std::function<std::span<const unmask::host_logits<float>>(
-      unmask::any_layer_session&,
+      unmask::named_session&,
       const unmask::forward_request&,
       std::span<const std::vector<unmask::token_id>> tokens)>
       forward;

@@ -73,7 +73,7 @@ class llada_model {
   /// The same for a single sequence.
   logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
 
-  /// Computes the positions of `pass`, a layer_session's pass, of a single sequence, and takes the
+  /// Computes the positions of `pass`, a session's pass, of a single sequence, and takes the
   /// rest from `memory`, in which it keeps what later passes reuse: for a policy with a cache. The
   /// logits are those of pass.rows(). Where everything is run they are, bit for bit, those of the
   /// calls above. Defined in llada_pass.hpp, which says what another engine needs to do the same.

@@ -45,10 +45,10 @@ float difference(const logits& a, const logits& b) {
 
 /// One engine with a session of its own.
 struct side {
-  explicit side(std::unique_ptr<unmask::any_layer_session> made)
+  explicit side(std::unique_ptr<unmask::named_session> made)
       : session(std::move(made)) {}
 
-  std::unique_ptr<unmask::any_layer_session> session;
+  std::unique_ptr<unmask::named_session> session;
   std::vector<std::vector<token_id>> tokens;  // of the one slot
   std::vector<unmask::segment> segments;
   std::span<const logits> rows;
@@ -58,8 +58,7 @@ struct side {
     const auto length = static_cast<index_t>(tokens[0].size());
     session->start(
         0,
-        tokens[0].data(),
-        length,
+        tokens[0],
         {.prompt_length = length - answer_length, .length = length, .block_length = block_length});
   }
   bool running() { return session->report(0).end == unmask::ending::running; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
@@ -45,12 +44,12 @@ inline job job_of(std::vector<unmask::token_id> prompt,
 
 /// True if passes reuse keys and values, which needs llama_cpp_settings::cache. Throws
 /// std::invalid_argument, in the name of `policy`, for parts that llama.cpp cannot run.
-inline bool uses_cache(const std::string& policy, const unmask::named_parts& parts) {
+inline bool uses_cache(const std::string& policy, const unmask::named_policy& parts) {
   if (parts.cache.drops_keys) {
     throw std::invalid_argument(policy + " must do without key_eviction: llama.cpp attends to all "
                                          "keys that it keeps");
   }
-  if (parts.has.layered) {
+  if (parts.layered_now()) {
     throw std::invalid_argument(policy +
                                 " must do without a layer rule, delayed_cache and entropy_cache: "
                                 "llama.cpp runs ranges of positions through all layers");
@@ -63,7 +62,7 @@ inline bool uses_cache(const std::string& policy, const unmask::named_parts& par
 /// records them, which needs a session with session_capacity::trace.
 template <class Observe>
 void decode(llama_cpp_host& host,
-            unmask::any_layer_session& session,
+            auto& session,
             unmask::index_t slots,
             std::span<job> jobs,
             Observe&& observe,
@@ -80,11 +79,7 @@ void decode(llama_cpp_host& host,
     if (next < jobs.size()) {
       running[s] = &jobs[next++];
       tokens[s] = running[s]->tokens;
-      session.start(slot,
-                    tokens[s].data(),
-                    static_cast<unmask::index_t>(tokens[s].size()),
-                    running[s]->shape,
-                    {.editable = running[s]->editable});
+      session.start(slot, tokens[s], running[s]->shape, {.editable = running[s]->editable});
       if (trace != nullptr) {
         trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]}, session);
       }

@@ -151,14 +151,14 @@ std::vector<demo::problem> problems_of(const options& o) {
 /// A policy as it was written, and its parts.
 struct named {
   std::string text;
-  unmask::named_parts parts;
+  unmask::named_policy parts;
   bool cache = false;
 };
 
 std::vector<named> policies_of(const options& o) {
   std::vector<named> policies;
   for (const std::string& text : o.policies) {
-    const unmask::named_parts parts = unmask::read_policy(text);
+    const unmask::named_policy parts = unmask::read_policy(text);
     policies.push_back({text, parts, example::uses_cache("--policy '" + text + "'", parts)});
   }
   return policies;
@@ -182,7 +182,7 @@ int replay_all(const options& o) {
   const demo::replay_engine engine{
       .info = host->info(),
       .begin =
-          [&](const unmask::named_parts& parts, index_t length) {
+          [&](const unmask::named_policy& parts, index_t length) {
             open(example::uses_cache("the policy of --replay", parts));
             host->reserve({.sequences = 1, .length = length, .window = length});
           },
@@ -236,7 +236,7 @@ totals run(example::llama_cpp_host& host,
   totals sum;
   unmask::session_capacity with_trace = capacity;
   with_trace.trace = !o.trace.empty();
-  const auto session = unmask::make_any_layer_session(policy.parts, host.info(), with_trace);
+  unmask::named_session session(policy.parts, host.info(), with_trace);
   std::optional<unmask::trace_file> file;
   std::optional<unmask::trace_writer> trace;
   if (!o.trace.empty()) {
@@ -317,7 +317,7 @@ totals run(example::llama_cpp_host& host,
           1e3 * j.policy_seconds);
     }
   };
-  example::decode(host, *session, o.batch, jobs, see, trace ? &*trace : nullptr);
+  example::decode(host, session, o.batch, jobs, see, trace ? &*trace : nullptr);
   if (trace && !trace->ok()) {
     throw std::runtime_error(file->error());
   }
@@ -334,7 +334,7 @@ int decode_all(const options& o) {
   std::vector<example::job> jobs;
   unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = o.length};
   for (const named& p : policies) {
-    capacity.branches = std::max(capacity.branches, p.parts.look.branches);
+    capacity.branches = std::max(capacity.branches, p.parts.lookahead.branches);
   }
   for (const demo::problem& p : problems) {
     jobs.push_back(example::job_of(

@@ -256,8 +256,8 @@ class answers {
 
   template <class Policy>
   void ours(const std::string& name, const Policy& p) {
-    const auto session = make_any_layer_session(p, host_.info(), capacity_);
-    decode(name, *session);
+    session<Policy> decoder(p, host_.info(), capacity_);
+    decode(name, decoder);
   }
   void ours(const std::string& name) {
     const auto session = demo::chosen_policy(name).make(
@@ -266,7 +266,7 @@ class answers {
   }
 
  private:
-  void decode(const std::string& name, any_layer_session& session, index_t block = answer_length) {
+  void decode(const std::string& name, auto& session, index_t block = answer_length) {
     score s{.exact = std::vector<int>(tasks_.size())};
     std::vector<example::job> jobs = jobs_;
     for (example::job& j : jobs) {

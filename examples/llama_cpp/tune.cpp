@@ -45,13 +45,13 @@ class llama_cpp_engine final : public demo::search_engine {
 
   std::vector<demo::search_result> decode(const std::string& policy,
                                           std::span<const index_t> chosen) override {
-    const unmask::named_parts parts = unmask::read_policy(policy);
+    const unmask::named_policy parts = unmask::read_policy(policy);
     example::llama_cpp_host& host = open(example::uses_cache("'" + policy + "'", parts));
     const unmask::session_capacity capacity{.sequences = slots_,
                                             .length = longest_,
                                             .window = window_,
-                                            .branches = parts.look.branches};
-    const auto session = unmask::make_any_layer_session(parts, host.info(), capacity);
+                                            .branches = parts.lookahead.branches};
+    unmask::named_session session(parts, host.info(), capacity);
     index_t& reserved = branches_[parts.cache.rule.holds<unmask::whole_passes>() ? 0 : 1];
     if (capacity.branches > reserved) {  // a context takes longer to make than a decode
       host.reserve(capacity);
@@ -61,7 +61,7 @@ class llama_cpp_engine final : public demo::search_engine {
     for (const index_t p : chosen) {
       jobs.push_back(jobs_[static_cast<std::size_t>(p)]);
     }
-    example::decode(host, *session, slots_, jobs, [](auto&&...) {});
+    example::decode(host, session, slots_, jobs, [](auto&&...) {});
     std::vector<demo::search_result> results;
     for (example::job& j : jobs) {
       j.tokens.erase(j.tokens.begin(), j.tokens.begin() + j.shape.prompt_length);

@@ -2,7 +2,6 @@
 //
 // The playground's decodes in WebAssembly: a small model, a policy by name, a trace. page.js makes
 // the calls.
-#include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
@@ -45,13 +44,13 @@ class decode {
                                        .length = length,
                                        .block_length = block_length,
                                        .seed = seed};
-    session_ = unmask::make_any_layer_session(unmask::read_policy(policy),
-                                              model.info(),
-                                              {.sequences = 1,
-                                               .length = length,
-                                               .window = answer_length,
-                                               .branches = unmask::max_branches,
-                                               .trace = true});
+    session_ = std::make_unique<unmask::named_session>(unmask::read_policy(policy),
+                                                       model.info(),
+                                                       {.sequences = 1,
+                                                        .length = length,
+                                                        .window = answer_length,
+                                                        .branches = unmask::max_branches,
+                                                        .trace = true});
     trace_.emplace(
         [this](std::string_view line) {
           lines_ += line;
@@ -59,7 +58,7 @@ class decode {
         },
         demo::head_of_trace(model, name, policy));
     const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
-    session_->start(0, tokens_[0].data(), length, shape, {.editable = editable});
+    session_->start(0, tokens_[0], shape, {.editable = editable});
     trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
   }
 
@@ -91,7 +90,7 @@ class decode {
  private:
   demo::engine& model_;
   std::vector<std::vector<token_id>> tokens_;  // [slot]
-  std::unique_ptr<unmask::any_layer_session> session_;
+  std::unique_ptr<unmask::named_session> session_;
   std::optional<unmask::trace_writer> trace_;
   std::string lines_;
 };

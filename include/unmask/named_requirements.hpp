@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/compose_named.hpp>
-#include <unmask/named_policy.hpp>
+#include <unmask/named/named_policy.hpp>
 #include <unmask/step/state_bytes.hpp>
 
 #include <algorithm>
@@ -21,35 +20,32 @@ struct policy_requirements {
 
 /// Requirements of a policy by name, before a session is made. `capacity.window` may be 0.
 ///
-/// Cost: compiles each type of `Compositions` without its session.
-/// Errors: as those of make_any_layer_session, and of start() for the shape.
-template <class Compositions = common_layer_compositions>
-[[nodiscard]] policy_requirements requirements_of(const named_parts& parts,
-                                                  const model_info& model,
-                                                  const session_capacity& capacity,
-                                                  const sequence_shape& shape) {
-  session_capacity room = detail::with_branches(parts, capacity);
+/// Errors: as those of the session, and of start() for the shape.
+[[nodiscard]] UNMASK_LIBRARY policy_requirements requirements_of(const named_policy& policy,
+                                                                 const model_info& model,
+                                                                 const session_capacity& capacity,
+                                                                 const sequence_shape& shape);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY policy_requirements requirements_of(const named_policy& policy,
+                                                   const model_info& model,
+                                                   const session_capacity& capacity,
+                                                   const sequence_shape& shape) {
+  const named_policy p = policy.of_model(model);
+  session_capacity room = capacity;
   room.window = room.window == 0 ? 1 : room.window;
   validate(shape, shape.length, validated(room));
   const sequence_shape one = bounded(shape);
-  return with_policy<Compositions>(parts, model, [&](const auto& p) {
-    detail::check_parts(p, shape, model);
-    policy_requirements r;
-    r.window = math::max(1, math::min(detail::policy_reach(p, one), one.length));
-    r.most_forwards = most_forwards(p, one);
-    room.window = std::max(room.window, r.window);
-    room = detail::capacity_with<std::remove_cvref_t<decltype(p)>>(model, room, model.vocab);
-    r.state_bytes = state_bytes<std::remove_cvref_t<decltype(p)>>(room);
-    return r;
-  });
+  detail::check_parts(p, shape, model);
+  detail::check_layers(p.layered_now(), model);
+  policy_requirements r;
+  r.window = math::max(1, math::min(detail::policy_reach(p, one), one.length));
+  r.most_forwards = most_forwards(p, one);
+  room.window = std::max(room.window, r.window);
+  room = detail::capacity_with<named_policy>(model, room, model.vocab);
+  r.state_bytes = state_bytes(p, room);
+  return r;
 }
-
-#if defined(UNMASK_COMPILED)
-// The same for the common types, defined in the library.
-[[nodiscard]] policy_requirements requirements_of(const named_parts& parts,
-                                                  const model_info& model,
-                                                  const session_capacity& capacity,
-                                                  const sequence_shape& shape);
 #endif
 
 }  // namespace unmask

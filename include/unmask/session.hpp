@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/any_rows.hpp>
 #include <unmask/core/check.hpp>
 #include <unmask/core/lent_tokens.hpp>
 #include <unmask/core/logits.hpp>
@@ -9,6 +10,8 @@
 #include <unmask/core/session_of_text.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/core/validate_rows.hpp>
+#include <unmask/session_layers.hpp>
+#include <unmask/session_rows.hpp>
 #include <unmask/step/pending_request.hpp>
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>
@@ -43,31 +46,69 @@ struct on_host;
 /// A sequence occupies a slot. start() may reuse a slot at any time between supply() and next(), so
 /// sequences join and leave a batch freely; no sequence influences another.
 ///
-/// `Layered` is for layer_session, which adds the calls that an engine makes inside its layers.
-template <class Policy, class Backend = on_host, bool Layered = false>
-class session {
+/// An engine that can compute single positions of a layer and keeps K/V decodes policies that skip
+/// positions, too:
+///
+///     while (auto request = session.next()) {
+///       for (std::size_t i = 0; i < request->segments.size(); ++i) {
+///         auto pass = session.pass(i);
+///         session.read(i, engine.forward(pass));
+///       }
+///       session.decide();
+///     }
+///
+/// and inside the engine, for one segment:
+///
+///     hidden = embed(pass.positions());
+///     for (l = 0; l < layers; ++l) {
+///       hidden = layer[l](hidden, pass.positions(), attending to pass.keys());  // writes K/V
+///       if (pass.hooks(l)) {
+///         hidden = gather(hidden, pass.at_layer(l, hidden, previous[l]).rows);
+///       }
+///     }
+///     logits = head(gather(hidden, pass.rows()));
+///
+/// Such an engine sets model_info::layers; with 0 a policy that needs it is refused when it is
+/// started, or when a session of its type is made. policy/layers/README.md has the rest.
+///
+/// A policy by name (named_policy) has one type for all texts: each sequence may have another. Only
+/// a start whose policy needs more memory than the slot has allocates.
+template <class Policy, class Backend = on_host>
+class session : public detail::session_rows<session<Policy, Backend>, Backend::space> {
  public:
-  static_assert(
-      Layered || !Policy::layered,
-      "this policy decides which positions each layer of the model computes, so the engine "
-      "must call at_layer() there: decode with layer_session instead of session; "
-      "Policy::layered tells an engine at compile time");
   static constexpr memory space = Backend::space;  ///< Memory that logits and tokens are in.
   using policy_type = Policy;                      ///< Type of the policy.
+  /// Ascending indices of rows or positions, in host or device memory.
+  using list = index_list<Backend::space>;
+  /// True if the policy may have a layer rule: at_layer() is then called.
+  static constexpr bool has_hooks = step::layers::has_rule<Policy>;
 
   /// Allocates O(sequences * (length + window)) bytes. Errors: std::invalid_argument.
   session(const model_info& model, const session_capacity& capacity, const Backend& where = {})
     requires backend<Backend>
       : session(model, capacity, where, model.vocab) {}
 
-  /// A session of one slot, started with `tokens`.
+  /// A session of this policy: its slots have the memory that it needs, and sequences that name no
+  /// policy are started with it.
+  session(const Policy& policy,
+          const model_info& model,
+          const session_capacity& capacity,
+          const Backend& where = {})
+      : session(model, capacity, where, model.vocab) {
+    policy_ = policy;
+    detail::check_layers(step::layered_now(policy), model);
+    for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
+      workspace_.reserve(slot, policy);
+    }
+  }
+  /// A session of this policy with one slot, started with `tokens`.
   session(const Policy& policy,
           const model_info& model,
           tokens_view<space> tokens,
           const sequence_shape& geometry,
           const Backend& where = {})
-      : session(model, detail::capacity_for(policy, tokens.size, geometry), where) {
-    start(0, policy, tokens, geometry);
+      : session(policy, model, detail::capacity_for(policy, tokens.size, geometry), where) {
+    start(0, tokens, geometry);
   }
 
   /// Starts a sequence in `slot`: masks the positions behind the prompt (only those that
@@ -85,14 +126,23 @@ class session {
     request_.check_start();
     validate_start(model_, capacity_, slot, tokens.data, tokens.size, geometry, options);
     const sequence_shape shape = bounded(geometry);
-    validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
-    detail::check_parts(policy, geometry, model_);
-    validate_branches(detail::policy_branches(policy), capacity_);
-    tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
-      return workspace_.statuses()[other].next.active();
-    });
-    workspace_.start(slot, policy, tokens, shape, options);
-    tokens_.record(slot, tokens.data, geometry.length);
+    if constexpr (Policy::varies) {
+      detail::check_layers(step::layered_now(policy), model_);
+      start_checked(slot, policy.of_model(model_), tokens, geometry, shape, options);
+    } else {
+      validate_branches(detail::policy_branches(policy), capacity_);
+      start_checked(slot, policy, tokens, geometry, shape, options);
+    }
+  }
+
+  /// The same with the policy that the session was made with. Errors: also std::logic_error for a
+  /// session that was made without one.
+  void start(index_t slot,
+             tokens_view<space> tokens,
+             const sequence_shape& geometry,
+             const start_options& options = {}) {
+    check_order(policy_.has_value(), "start() without a policy in a session that has none");
+    start(slot, *policy_, tokens, geometry, options);
   }
 
   /// Returns the next forward pass to compute, or nothing when no sequence runs. Returns the same
@@ -116,102 +166,40 @@ class session {
     return request();
   }
 
-  /// Takes the logits of the request (or log-probabilities, never probabilities), packed: row
-  /// segment.first_row + r of the tensor is the row of position segment.rows.first + r. `modifiers`
-  /// are indexed by the same rows.
-  ///
-  /// Errors: std::logic_error without a request and after read(), std::invalid_argument for a wrong
-  /// shape; the session is then unchanged.
-  template <row_tensor Tensor>
-  void supply(
-      const Tensor& tensor,
-      const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-          modifiers = {}) {
-    const auto logits = as_rows(tensor);
-    using view = std::remove_const_t<decltype(logits)>;
-    check_space<view>();
-    request_.check_supply();
-    index_t rows = 0;
-    for (const segment& s : segments()) {
-      rows += wanted_rows(s);
+  /// The pass of one segment through the layers.
+  using layer_pass = unmask::layer_pass<session>;
+
+  /// Begins the pass of segment `index` of the request.
+  [[nodiscard]] layer_pass pass(std::size_t index) {
+    check_order(request_.is_out(), "pass() without a request: call next() first");
+    check_argument(index < segments().size(),
+                   "index of the segment",
+                   index,
+                   "less than the number of segments, ",
+                   segments().size());
+    return layer_pass{*this, segments()[index]};
+  }
+
+  /// layer_pass::at_layer() of several segments at once, for an engine that computes them together.
+  /// On a stream: one or two launches, depending on the rule, for each 16 segments. Segments
+  /// ascending; errors in any of them are thrown before anything is selected.
+  template <element T>
+  void at_layer(index_t layer, std::span<layer_hook<T, Backend::space>> hooks) {
+    check_order(has_hooks, "at_layer() of a policy that has no hook: call hooks() first");
+    check_order(request_.is_out(), "at_layer() without a request: call next() first");
+    if constexpr (has_hooks) {
+      for (std::size_t i = 0; i < hooks.size(); ++i) {
+        check_argument(i == 0 || hooks[i].segment > hooks[i - 1].segment,
+                       "index of the segment",
+                       hooks[i].segment,
+                       "larger than that of the hook before it: sort hooks by segment");
+        layers_.check(workspace_, pass(hooks[i].segment).about(), layer, model_.layers, hooks[i]);
+      }
+      if (!hooks.empty()) {
+        request_.was_hooked();
+      }
+      workspace_.at_layer(segments(), layer, hooks);
     }
-    check_rows(logits, modifiers, rows, "rows of the logits", "forward_request::rows = ");
-    index_t first = 0;
-    for (const segment& s : segments()) {
-      const index_t count = wanted_rows(s);
-      workspace_.enqueue(s, logits.subrows({first, first + count}), modifiers.from_row(first));
-      first += count;
-    }
-    finish();
-  }
-
-  /// Takes the logits as one tensor for each segment, in the request's order, in a std::vector,
-  /// std::span or std::array of rows_view: for engines that keep the logits of each sequence apart.
-  /// `modifiers` are empty or one for each segment, indexed by its rows.
-  template <detail::rows_list List, class Modifiers = std::span<const detail::modifiers_for<List>>>
-  void supply(const List& tensors, const Modifiers& modifiers = {}) {
-    check_supply(tensors, modifiers);
-    for (std::size_t i = 0; i < segments().size(); ++i) {
-      workspace_.enqueue(segments()[i], tensors[i], detail::modifiers_at(tensors, modifiers, i));
-    }
-    finish();
-  }
-
-  /// Throws what supply() would throw for these arguments, and changes nothing.
-  template <detail::rows_list List, class Modifiers = std::span<const detail::modifiers_for<List>>>
-  void check_supply(const List& tensors, const Modifiers& modifiers = {}) {
-    check_space<detail::view_in<List>>();
-    request_.check_supply();
-    const std::size_t count = segments().size();
-    request_.check_count("number of tensors", tensors.size());
-    request_.check_count("number of modifiers", modifiers.size() == 0 ? count : modifiers.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      check_segment(tensors[i], detail::modifiers_at(tensors, modifiers, i), segments()[i]);
-    }
-  }
-
-  /// Refuses, with a message, arguments that are not logits.
-  template <class Other, class... More>
-    requires(!row_tensor<Other> && !detail::rows_list<Other>)
-  void supply(const Other&, const More&...) {
-    detail::check_tensor<Other>();
-  }
-
-  /// Reads the logits of segment `index` of the request at once: supply() in pieces, for engines
-  /// that compute one segment at a time in the same buffer. Call it once for every segment, in any
-  /// order, then decide().
-  ///
-  /// Errors: std::logic_error without a request and for a segment that was already read,
-  /// std::invalid_argument for a wrong index or shape; the session is then unchanged.
-  template <row_tensor Tensor>
-  void
-  read(std::size_t index,
-       const Tensor& tensor,
-       const row_modifiers<typename decltype(as_rows(std::declval<const Tensor&>()))::element_type>&
-           modifiers = {}) {
-    const auto logits = as_rows(tensor);
-    using view = std::remove_const_t<decltype(logits)>;
-    check_space<view>();
-    request_.check_read(index);
-    const segment& s = segments()[index];
-    check_segment(logits, modifiers, s);
-    workspace_.enqueue(s, logits, modifiers);
-    workspace_.run();
-    request_.was_read(index);
-  }
-
-  /// Does not compile: says what logits are.
-  template <class Other, class... More>
-    requires(!row_tensor<Other>)
-  void read(std::size_t, const Other&, const More&...) {
-    detail::check_tensor<Other>();
-  }
-
-  /// Decides the step after read() of every segment. Errors: std::logic_error without a request and
-  /// before every segment was read; the session is then unchanged.
-  void decide() {
-    request_.check_decide();
-    finish();
   }
 
   /// Forgets the request, for an engine whose forward pass failed or was preempted. cancel() and
@@ -302,12 +290,16 @@ class session {
   [[nodiscard]] const model_info& model() const { return model_; }
 
   /// Bytes that the session allocates for its slots, in the backend's memory.
-  [[nodiscard]] std::size_t bytes() const { return state_bytes<Policy>(capacity_); }
+  [[nodiscard]] std::size_t bytes() const { return workspace_.bytes(); }
 
- protected:
+ private:
+  template <class, class>
+  friend class sharded_session;
+  friend detail::session_rows<session, space>;
+  friend unmask::layer_pass<session>;
   using workspace_type = typename Backend::template workspace<Policy>;
 
-  /// For sharded_session, whose previous rows have `columns` columns.
+  // For sharded_session, whose previous rows have `columns` columns.
   session(const model_info& model,
           const session_capacity& capacity,
           const Backend& where,
@@ -315,68 +307,36 @@ class session {
       : model_(model)
       , capacity_(detail::capacity_with<Policy>(model, capacity, columns))
       , workspace_(model, capacity_, where)
-      , request_(capacity_)
-      , tokens_(capacity_.sequences) {}
+      , request_(capacity_.sequences, Policy::varies ? max_branches : capacity_.branches)
+      , tokens_(capacity_.sequences)
+      , layers_(capacity_) {}
 
-  /// The workspace of the pending request. For derived sessions.
-  [[nodiscard]] workspace_type& workspace() { return workspace_; }
+  void start_checked(index_t slot,
+                     const Policy& policy,
+                     tokens_view<space> tokens,
+                     const sequence_shape& geometry,
+                     const sequence_shape& shape,
+                     const start_options& options) {
+    validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
+    detail::check_parts(policy, geometry, model_);
+    tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
+      return workspace_.statuses()[other].next.active();
+    });
+    workspace_.reserve(slot, policy);
+    workspace_.start(slot, policy, tokens, shape, options);
+    tokens_.record(slot, tokens.data, geometry.length);
+    layers_.start(slot, policy);
+  }
+
   [[nodiscard]] std::span<const segment> segments() const { return request_.segments(); }
-  [[nodiscard]] bool waiting() const { return request_.is_out(); }
-  void was_hooked() { request_.was_hooked(); }
-  /// Decides the step after all its rows were read.
+  // Decides the step after all its rows were read.
   void finish() {
     workspace_.decide(segments());
     request_.was_decided();
   }
-
- private:
   [[nodiscard]] std::optional<forward_request> request() {
-    const bool any = request_.is_out() ||
-                     request_.make(workspace_.statuses(), model_.logits_shift, Policy::branches);
+    const bool any = request_.is_out() || request_.make(workspace_.statuses(), model_.logits_shift);
     return any ? std::optional(request_.view()) : std::nullopt;
-  }
-
-  /// Number of rows of logits that a segment returns: less than segment::rows if positions were
-  /// dropped.
-  [[nodiscard]] index_t wanted_rows(const segment& s) {
-    if constexpr (Policy::layered) {
-      check_order(workspace_.has_passed(s.slot),
-                  "logits of a pass in which at_layer() was not called at each layer with a hook");
-      return workspace_.logits_rows(s.slot);
-    } else {
-      return s.rows.size();
-    }
-  }
-
-  template <class View>
-  static constexpr void check_space() {
-    static_assert(
-        View::space == space,
-        "these logits live in another memory space than the session's backend: give a host "
-        "session host_logits and a stream session device_logits");
-  }
-
-  template <element T, memory M>
-  void check_rows(const rows_view<T, M>& logits,
-                  const row_modifiers<T>& modifiers,
-                  index_t wanted,
-                  const char* name,
-                  const char* rule) const {
-    validate(logits, model_.vocab, "model_info::vocab = ");
-    check_argument(logits.rows == wanted,
-                   name,
-                   logits.rows,
-                   Policy::layered ? "those that remain in the pass, " : rule,
-                   wanted);
-    validate(modifiers, wanted, model_.vocab, model_.vocab);
-  }
-
-  template <element T, memory M>
-  void check_segment(const rows_view<T, M>& logits,
-                     const row_modifiers<T>& modifiers,
-                     const segment& s) {
-    check_rows(
-        logits, modifiers, wanted_rows(s), "rows of a segment's logits", "segment::rows.size() = ");
   }
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
@@ -389,11 +349,14 @@ class session {
   workspace_type workspace_;
   step::pending_request request_;
   lent_tokens tokens_;
+  std::optional<std::remove_const_t<Policy>> policy_;
+  detail::session_layers<Policy, Backend> layers_;
 };
+
 /// Does not compile, with a sentence: a policy as text (core/session_of_text.hpp).
 template <class Text>
   requires std::convertible_to<const Text&, std::string_view>
 session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&)
-    -> session<Text, on_host, false>;
+    -> session<Text, on_host>;
 
 }  // namespace unmask

@@ -171,8 +171,8 @@ class sharded_session : private session<Policy, Backend> {
 
   /// Size of each message of the pending request, in bytes; the same on every rank.
   [[nodiscard]] std::size_t message_bytes() {
-    check_order(base::waiting(), "message_bytes() without a request: call next() first");
-    return shards_.message_bytes(base::workspace(), base::segments());
+    check_order(base::request_.is_out(), "message_bytes() without a request: call next() first");
+    return shards_.message_bytes(base::workspace_, base::segments());
   }
 
   /// Reads this rank's columns of the request's logits, packed as for session::supply(); column 0
@@ -193,7 +193,7 @@ class sharded_session : private session<Policy, Backend> {
     static_assert(decltype(logits)::space == Backend::space,
                   "these logits live in another memory space than the session's backend: give a "
                   "host session host_logits and a stream session device_logits");
-    check_order(base::waiting(), "read_shard() without a request: call next() first");
+    check_order(base::request_.is_out(), "read_shard() without a request: call next() first");
     check_order(!packed_, "read_shard() twice in a step: supply() the messages first");
     validate(logits, columns_.size(), "this rank's, ", "the shard's logits");
     index_t rows = 0;
@@ -209,7 +209,7 @@ class sharded_session : private session<Policy, Backend> {
                    rows);
     validate(modifiers, rows, base::model().vocab, columns_.size());
     const messages packed =
-        shards_.read(base::workspace(), base::segments(), mine, logits, modifiers, step_);
+        shards_.read(base::workspace_, base::segments(), mine, logits, modifiers, step_);
     packed_ = true;
     return packed;
   }
@@ -223,7 +223,7 @@ class sharded_session : private session<Policy, Backend> {
   /// a stream it throws for a wrong size only, and next() for the rest. Not detected: messages of a
   /// session whose sequences were started with equal shapes and seeds, and damaged numbers.
   void supply(messages everyones) {
-    check_order(base::waiting(), "supply() without a request: call next() first");
+    check_order(base::request_.is_out(), "supply() without a request: call next() first");
     const std::size_t bytes = message_bytes();
     const std::size_t size = everyones.size();
     check_argument(size > 0 && size % bytes == 0,
@@ -232,7 +232,7 @@ class sharded_session : private session<Policy, Backend> {
                    "a multiple of message_bytes() = ",
                    bytes);
     shards_.merge(
-        base::workspace(), base::segments(), everyones, static_cast<index_t>(size / bytes), step_);
+        base::workspace_, base::segments(), everyones, static_cast<index_t>(size / bytes), step_);
     ++step_;
     packed_ = false;
     base::finish();

@@ -3,8 +3,7 @@
 
 /// Policies and sessions on the CPU. Includes no CUDA header.
 ///
-/// Not included, because of their compile time: sessions whose policy is not part of their type
-/// (any_session.hpp, any_layer_session.hpp), policies by name (named_policy.hpp), methods
+/// Not included, because of their compile time: policies by name (named_policy.hpp), presets
 /// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
 /// policy/commit/profile_store.hpp), the library's own threads (host/thread_pool.hpp).
 
@@ -16,7 +15,6 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/rows.hpp>
-#include <unmask/layer_session.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>

@@ -21,6 +21,7 @@
 #include "engine/llada_pass.hpp"
 #include "engine/tokenizer.hpp"
 #include "examples/engine_files.hpp"
+#include "support/bound_session.hpp"
 
 namespace example {
 namespace {
@@ -50,14 +51,14 @@ decoded by_library(const std::string& policy, const std::string& prompt) {
   decoded d;
   d.tokens = text().canvas(prompt, answer_length);
   const auto length = static_cast<index_t>(d.tokens.size());
-  const unmask::named_parts parts = unmask::read_policy(policy);
+  const unmask::named_policy parts = unmask::read_policy(policy);
   const auto session =
-      unmask::make_any_layer_session(parts,
-                                     {.vocab = static_cast<index_t>(text().vocabulary()),
-                                      .mask_token = text().mask(),
-                                      .eos_token = text().end(),
-                                      .layers = static_cast<index_t>(model.config().layers)},
-                                     {.length = length, .window = length});
+      unmask::testing::make_bound(parts,
+                                  {.vocab = static_cast<index_t>(text().vocabulary()),
+                                   .mask_token = text().mask(),
+                                   .eos_token = text().end(),
+                                   .layers = static_cast<index_t>(model.config().layers)},
+                                  {.length = length, .window = length});
   session->start(
       0,
       d.tokens.data(),

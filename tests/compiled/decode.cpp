@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "support/bound_session.hpp"
 #include "support/fake_logits.hpp"
 #include "support/instruction_sets.hpp"
 
@@ -64,7 +65,7 @@ class bits {
 };
 
 template <element T>
-[[nodiscard]] std::uint64_t decode(any_session& session) {
+[[nodiscard]] std::uint64_t decode(auto& session) {
   std::vector<token_id> tokens(27, 7);
   bits all;
   session.start(0, tokens.data(), shape.length, shape);
@@ -104,7 +105,7 @@ void print(const std::string& name, const Make& make) {
 template <class Policy>
 void print_composed(const char* name, const Policy& p) {
   constexpr session_capacity capacity{.length = 27, .window = 27, .branches = 3};
-  print(name, [&](const on_host& where) { return make_any_session(p, model, capacity, where); });
+  print(name, [&](const on_host& where) { return testing::make_bound(p, model, capacity, where); });
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ int main() {
                            "adaptive_threshold(0.02) + stop_at_eos",
                            "any_of(stable_and_confident, tokens_per_step) + remask_below(0.01)"}) {
     print(text, [&](const on_host& where) {
-      return make_any_session(
+      return testing::make_bound(
           read_policy(text), model, {.length = 27, .window = 27, .branches = 3}, where);
     });
   }

@@ -215,8 +215,11 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # Incompatible options are refused with the reason.
         self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
-        self.fails(["--cache", "budget", "--policy", "stable_and_confident + edit_committed"], "edit_committed + budget",
-                   "not compiled by name", "rewriting of committed tokens", "a layer rule")
+
+    def test_a_cache_decodes_with_a_rule_that_compares_rows_and_one_that_edits(self):
+        found = measured("--limit", "1", "--task", "sort", "--cache", "budget",
+                         "--policy", "stable_and_confident + edit_committed")["policies"]
+        self.assertEqual([p["committed"] for p in found], [40])
 
     def test_every_cache_decodes_with_every_kind_of_rule(self):
         text = run("--help").stdout.split("\ncaches\n")[1]

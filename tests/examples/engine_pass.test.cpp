@@ -253,7 +253,7 @@ trace decode(const Policy& p, const std::string& prompt, const key_eviction& dro
   trace t;
   t.sequence = text().canvas(prompt, answer);
   sequence_memory memory;
-  layer_session session(p, info(), t.sequence, shape_of(t.sequence));
+  session session(p, info(), t.sequence, shape_of(t.sequence));
   for (; session.next(); ++t.forwards) {
     auto pass = session.pass(0);
     t.attended += static_cast<std::int64_t>(pass.keys().size()) * layers();

@@ -4,18 +4,19 @@
 /// \file
 /// The loop of a small engine for targets that are not about engines.
 
-#include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <map>
 
 #include "fuzz/target.hpp"
 #include "hostile/engine.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::fuzz {
 
 /// Decodes the sequence in slot 0 with made-up rows, for at most `most` steps; checks that it goes
 /// on only while it runs, and that its tokens are of the vocabulary. Returns the number of steps.
-inline index_t decode(any_layer_session& session,
+inline index_t decode(testing::bound_session<named_policy>& session,
                       const model_info& model,
                       const std::vector<token_id>& tokens,
                       index_t most) {

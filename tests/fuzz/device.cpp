@@ -2,8 +2,8 @@
 // Sessions by name on a stream, with emulated kernels, beside the same on the host: equal requests,
 // tokens, reports, commits and candidates at every step, bit by bit.
 
-#include <unmask/named/compose_named.hpp>
 #include <unmask/named/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <gtest/gtest.h>
 
@@ -40,17 +40,12 @@ differences& seen() {
   return *listener;
 }
 
-template <abilities A>
-void decode_beside(const named_parts& parts, testing::dice& d) {
+void decode_beside(const named_policy& p, testing::dice& d) {
   const testing::test_stream stream;
   const index_t vocab = d.one_of(std::vector<index_t>{7, 33, 301});
-  named_parts complete = parts;
-  complete.canvas.vocab = vocab;
-  const auto p = compose_named<A>(complete);
-  using policy_type = std::remove_const_t<decltype(p)>;
   // An error is of the model's vocabulary, or of its EOS token.
   static_cast<void>(accepted([&] {
-    testing::sessions_beside<policy_type> both(p, vocab, d.within(1, 2), 9, stream.get(), d);
+    testing::sessions_beside<named_policy> both(p, vocab, d.within(1, 2), 9, stream.get(), d);
     for (int i = 0; i < 30 && both.template step<float>(); ++i) {
     }
   }));
@@ -63,18 +58,14 @@ UNMASK_FUZZ_TARGET(device) {
   testing::dice d(data);
   const hostile::written_policy written =
       hostile::random_policy(d, {.vocab = 33, .mask_token = 32, .eos_token = 3});
-  named_parts parts;
+  named_policy policy;
   try {
-    parts = read_policy(text_of(written));
+    policy = read_policy(text_of(written));
   } catch (const std::invalid_argument&) {
     return;
   }
-  constexpr abilities branching = edits_and({.branches = true});
-  constexpr abilities rewriting = edits_and({.edits_tokens = true});
-  if (fits(parts.has, branching)) {
-    decode_beside<branching>(parts, d);
-  } else if (fits(parts.has, rewriting)) {
-    decode_beside<rewriting>(parts, d);
+  if (!policy.layered_now()) {
+    decode_beside(policy, d);
   }
   require(seen().text.empty(), text_of(written) + ":\n" + seen().text);
 }

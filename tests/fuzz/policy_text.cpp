@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "fuzz/decode.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::fuzz {
 namespace {
@@ -25,13 +26,13 @@ std::string contents(const std::string& name) {
   return profile;
 }
 
-void decode_with(const named_parts& parts) {
+void decode_with(const named_policy& parts) {
   constexpr sequence_shape shape{.prompt_length = 2, .length = 11, .block_length = 4};
   constexpr model_info model{.vocab = 9, .mask_token = 8, .eos_token = 3, .layers = 3};
-  std::unique_ptr<any_layer_session> session;
+  std::unique_ptr<testing::bound_session<named_policy>> session;
   std::vector<token_id> tokens(std::size_t{shape.length}, 1);
   if (accepted([&] {
-        session = make_any_layer_session(
+        session = testing::make_bound(
             parts, model, {.length = shape.length, .window = shape.length, .trace = true});
         session->start(0, tokens.data(), shape.length, shape);
       })) {
@@ -43,7 +44,7 @@ void decode_with(const named_parts& parts) {
 
 UNMASK_FUZZ_TARGET(policy_text) {
   const std::string text(text_of(data));
-  named_parts parts;
+  named_policy parts;
   try {
     parts = read_policy(text, contents);
   } catch (const policy_text_error& e) {

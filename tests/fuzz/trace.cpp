@@ -6,6 +6,7 @@
 #include <unmask/trace/replay_text.hpp>
 
 #include "fuzz/decode.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::fuzz {
 namespace {
@@ -32,10 +33,12 @@ void replay_one(const trace& read, std::size_t sequence) {
     return;  // of any size is right, and slow
   }
   std::vector<token_id> tokens = loaded->table().tokens();
-  std::unique_ptr<any_layer_session> session;
+  std::unique_ptr<testing::bound_session<named_policy>> session;
   if (!accepted([&] {
-        session = loaded->make_session(
-            read.info, {.length = shape.length, .window = shape.length, .trace = true});
+        session =
+            testing::make_bound(loaded->policy(),
+                                read.info,
+                                {.length = shape.length, .window = shape.length, .trace = true});
         session->start(
             0, tokens.data(), shape.length, shape, {.editable = loaded->table().editable()});
       })) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "goldens/dynamic_dcu.hpp"
 
-#include <unmask/layer_session.hpp>
 #include <unmask/policy/presets/released.hpp>
+#include <unmask/session.hpp>
 #include <unmask/unmask.hpp>
 
 #include <algorithm>
@@ -163,7 +163,7 @@ verdict dcu(const node& line) {
                                 .answer_period = args.get<index_t>("gen_interval_steps")},
                  single_block{}};
   tokens x(static_cast<std::size_t>(length), 0);
-  layer_session<std::remove_const_t<decltype(p)>, place> session(
+  session<std::remove_const_t<decltype(p)>, place> session(
       p,
       model_info{.vocab = vocab, .mask_token = mask, .layers = layers},
       tokens_view<place::space>(x.data(), length),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "goldens/es_dllm.hpp"
 
-#include <unmask/layer_session.hpp>
 #include <unmask/policy/presets/released.hpp>
+#include <unmask/session.hpp>
 #include <unmask/unmask.hpp>
 
 #include <algorithm>
@@ -471,7 +471,7 @@ verdict loop(const node& line, const loop_arguments& args, const Policy& p, hook
   const tolerance near = tolerance::of(std::is_same_v<T, bfloat16>);
   tokens x = prompt;
   x.resize(final.size(), words.mask);
-  layer_session<Policy, place> session(
+  session<Policy, place> session(
       p,
       model_info{.vocab = words.size,
                  .mask_token = words.mask,

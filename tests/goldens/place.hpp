@@ -5,7 +5,7 @@
 /// Where the lines about layers are replayed: on the host by unmask_goldens, on a stream with
 /// emulated kernels by the tests of unmask/device, which define UNMASK_GOLDENS_EMULATED.
 
-#include <unmask/layer_session.hpp>
+#include <unmask/session.hpp>
 
 #include <cstddef>
 #include <vector>

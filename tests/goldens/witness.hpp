@@ -61,7 +61,7 @@ template <class... Parts, std::size_t... I, class Change, class... More>
                            std::index_sequence<I...>,
                            const Change& change,
                            const More&... more) {
-  return policy{change(unmask::detail::get_indexed<I, Parts>(p))..., more...};
+  return policy{change(p.template given<I>())..., more...};
 }
 
 }  // namespace detail

@@ -3,7 +3,7 @@
 
 #include <unmask/core/walk.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "hostile/wrong_calls.hpp"
+#include "support/bound_session.hpp"
 #include "support/fake_logits.hpp"
 #include "support/instruction_sets.hpp"
 
@@ -113,7 +114,7 @@ class decoder {
  public:
   decoder(const scenario& s,
           const way& w,
-          const named_parts& parts,
+          const named_policy& parts,
           std::span<const std::size_t> sequences,
           observer* tracking,
           std::vector<std::vector<step_record>>& records)
@@ -192,13 +193,9 @@ class decoder {
       capacity.window = window;
       try {
         const on_host where{.executor = pool_, .instruction_set = way_.instruction_set};
-        if (way_.mixed) {
-          auto made = make_mixed_session(read_policy("tokens_per_step"), s_.model, capacity, where);
-          mixed_ = made.get();
-          session_ = std::move(made);
-        } else {
-          session_ = make_any_layer_session(parts_, s_.model, capacity, where);
-        }
+        // With `mixed` the slots have the memory of a plainer policy at first.
+        session_ = testing::make_bound(
+            way_.mixed ? read_policy("tokens_per_step") : parts_, s_.model, capacity, where);
         for (const std::size_t i : which_) {  // each may start, and be replaced
           std::vector<token_id> tokens = first_tokens(i);
           start(0, i, tokens);
@@ -236,11 +233,7 @@ class decoder {
     const sequence_plan& q = s_.sequences[i];
     const auto count = static_cast<index_t>(tokens.size());
     const start_options options{.editable = q.editable, .suppressed = q.suppressed};
-    if (mixed_ != nullptr) {
-      mixed_->start(slot, parts_, tokens.data(), count, q.shape, options);
-    } else {
-      session_->start(slot, tokens.data(), count, q.shape, options);
-    }
+    session_->start(slot, parts_, {tokens.data(), count}, q.shape, options);
   }
 
   [[nodiscard]] std::vector<token_id> first_tokens(std::size_t i) const {
@@ -508,7 +501,7 @@ class decoder {
     auto pass = session_->pass(k);
     const segment& s = pass.about();
     std::vector<index_t> rows;
-    if (!parts_.has.layered) {
+    if (!parts_.layered_now()) {
       for (index_t r = s.rows.first; r < s.rows.last; ++r) {
         rows.push_back(r);
       }
@@ -587,14 +580,13 @@ class decoder {
 
   const scenario& s_;
   const way& way_;
-  const named_parts& parts_;
+  const named_policy& parts_;
   std::span<const std::size_t> which_;
   observer* tracking_;
   std::vector<std::vector<step_record>>& records_;
   dice d_;
   host::thread_pool pool_;
-  std::unique_ptr<any_layer_session> session_;
-  mixed_session* mixed_ = nullptr;              ///< the same, if it is one
+  std::unique_ptr<testing::bound_session<named_policy>> session_;
   std::optional<wrong_calls> wrong_;            ///< beside the others, if any
   std::optional<std::vector<index_t>> chosen_;  ///< slots of the request that is out; none: all
   std::vector<running> running_;
@@ -657,10 +649,9 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   const sequence_shape& g = q.shape;
   bound b;
   try {
-    b = with_policy<common_layer_compositions>(parts_of(s), s.model, [&](const auto& p) {
-      return bound{most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
-                   detail::most_waits(p, g)};
-    });
+    const named_policy p = parts_of(s).of_model(s.model);
+    b = {most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
+         detail::most_waits(p, g)};
   } catch (const std::invalid_argument& e) {
     throw refusal(e.what());
   }
@@ -679,7 +670,7 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   return b;
 }
 
-named_parts parts_of(const scenario& s) {
+named_policy parts_of(const scenario& s) {
   if (!s.model.suppress_mask &&
       std::none_of(s.policy.begin(), s.policy.end(), [](const written_part& p) {
         return p.name == "canvas" || p.name == "max_steps";
@@ -694,7 +685,7 @@ named_parts parts_of(const scenario& s) {
 }
 
 std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, observer* tracking) {
-  const named_parts parts = parts_of(s);
+  const named_policy parts = parts_of(s);
   std::vector<std::vector<step_record>> records(s.sequences.size());
   std::vector<std::size_t> all(s.sequences.size());
   for (std::size_t i = 0; i < all.size(); ++i) {

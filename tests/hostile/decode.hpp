@@ -4,9 +4,9 @@
 /// \file
 /// Decodes the sequences of a scenario in one of several ways that must not matter.
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/host/backend.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named/named_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <stdexcept>
 #include <string>
@@ -72,7 +72,7 @@ struct way {
   std::string name;
   bool alone = false;
   bool piecewise = false;    ///< read() and decide() instead of supply()
-  bool mixed = false;        ///< a mixed_session, whose own policy is another
+  bool mixed = false;        ///< in slots that were made for another policy
   bool wrong_calls = false;  ///< beside the others; each is refused and changes nothing
   host::instruction_set instruction_set = host::best_instruction_set();
   int threads = 1;
@@ -88,7 +88,7 @@ struct bound {
 [[nodiscard]] bound bound_of(const scenario& s, const sequence_plan& q);
 
 /// Reads the policy of a scenario. Throws refusal.
-[[nodiscard]] named_parts parts_of(const scenario& s);
+[[nodiscard]] named_policy parts_of(const scenario& s);
 
 /// All steps of all sequences. Throws refusal, or violation.
 [[nodiscard]] std::vector<std::vector<step_record>>

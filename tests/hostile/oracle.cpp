@@ -33,14 +33,14 @@ bool names(const written_policy& policy, const std::string& name) {
 }
 
 facts facts_of(const scenario& s) {
-  const named_parts parts = parts_of(s);
+  const named_policy parts = parts_of(s);
   facts f;
-  f.renoises = parts.has.renoises;
-  f.rewrites = parts.has.edits_tokens || parts.has.remasks;
-  f.remasks = parts.has.remasks;
-  f.branches = parts.has.branches;
-  f.draws = parts.has.draws;
-  f.edits_rows = parts.has.transforms || parts.has.tracks;
+  f.renoises = parts.draw.has_canvas;
+  f.remasks = names(s.policy, "remask_below");
+  f.rewrites = parts.token_edits.count > 0 || f.remasks;
+  f.branches = names(s.policy, "lookahead");
+  f.draws = names(s.policy, "sampling");
+  f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
   f.stays = names(s.policy, "edited_blocks");
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
@@ -77,7 +77,7 @@ class bans {
   }
 
  private:
-  named_parts parts_;
+  named_policy parts_;
   token_id end_;
 };
 

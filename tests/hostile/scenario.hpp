@@ -4,7 +4,7 @@
 /// \file
 /// One case: a policy, a model, some sequences that share a session, and the engine they meet.
 
-#include <unmask/any_session.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <string>
 #include <vector>

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "hostile/decode.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::hostile {
 
@@ -57,7 +58,7 @@ bool is_message(const std::string& what) {
 
 wrong_calls::wrong_calls(const scenario& s,
                          const session_capacity& capacity,
-                         any_layer_session& session,
+                         testing::bound_session<named_policy>& session,
                          testing::dice d)
     : s_(s)
     , capacity_(capacity)
@@ -209,7 +210,7 @@ void wrong_calls::in_request(const forward_request& request) {
   make_one_of(calls);
 }
 
-void wrong_calls::at_hook(any_layer_session::layer_pass pass,
+void wrong_calls::at_hook(named_session::layer_pass pass,
                           index_t layer,
                           const any_rows& now,
                           const any_state& previous) {

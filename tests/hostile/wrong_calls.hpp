@@ -5,13 +5,14 @@
 /// Calls of a session that are wrong in every way known: out of order, with slots, segments,
 /// layers, rows, strides, types and tokens that do not fit.
 
-#include <unmask/any_layer_session.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "hostile/scenario.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::hostile {
 
@@ -22,7 +23,7 @@ class wrong_calls {
  public:
   wrong_calls(const scenario& s,
               const session_capacity& capacity,
-              any_layer_session& session,
+              testing::bound_session<named_policy>& session,
               testing::dice d);
 
   /// While no request is out. `running` are the tokens of a sequence that runs in `slot`, or none.
@@ -30,7 +31,7 @@ class wrong_calls {
   /// While this request is out, before anything is given for it.
   void in_request(const forward_request& request);
   /// In front of the hook of a layer in the pass of a segment, whose arguments would be these.
-  void at_hook(any_layer_session::layer_pass pass,
+  void at_hook(named_session::layer_pass pass,
                index_t layer,
                const any_rows& now,
                const any_state& previous);
@@ -51,7 +52,7 @@ class wrong_calls {
 
   const scenario& s_;
   session_capacity capacity_;
-  any_layer_session& session_;
+  testing::bound_session<named_policy>& session_;
   testing::dice d_;
   std::vector<token_id> tokens_;
   std::vector<float> memory_;

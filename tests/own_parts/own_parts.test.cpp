@@ -3,16 +3,11 @@
 // and errors know them.
 #include <unmask/named_policy.hpp>
 
+#include "support/bound_session.hpp"
 #include "unmask/named/layered_twins.hpp"
 #include "unmask/named/lockstep.hpp"
 
 namespace unmask::testing {
-
-std::unique_ptr<any_session>
-named_session(std::string_view text, const model_info& model, const session_capacity& capacity) {
-  using types = compositions<edits_and({}), abilities{.compares = true}>;
-  return make_any_session<types>(read_policy(text), model, capacity);
-}
 
 namespace {
 
@@ -43,11 +38,10 @@ TEST(own_parts, that_compare_rows_decide_by_name_as_composed) {
 }
 
 TEST(own_parts, that_select_positions_of_layers_decide_by_name_as_composed) {
-  using types = compositions<layered({})>;
-  expect_same_layered_decode<types>(
+  expect_same_layered_decode(
       "threshold(0.5) + around_the_surest + interval_cache(4, 6)",
       policy{by_confidence{}, threshold{0.5F}, own::around_the_surest{}, interval_cache{4, 6}});
-  expect_same_layered_decode<types>(
+  expect_same_layered_decode(
       "tokens_per_step(2) + around_the_surest(0.25) + dual_cache",
       policy{by_confidence{}, tokens_per_step{2}, own::around_the_surest{0.25}, dual_cache{}});
 }

@@ -571,7 +571,7 @@ def test_bad_logits_leave_the_session_as_it_was():
     rows = session.next().segments[0].rows
     good = model(tokens)[rows]
     for bad, says in [
-        (good[:-1], "rows of the logits must be those of the segments, 19, got 18"),
+        (good[:-1], "rows of the logits must be Request.rows = 19, got 18"),
         ([good[:-1]], "rows of a segment's logits must be the length of Segment.rows = 19, got 18"),
         ([], "number of tensors must be the number of segments, 1, got 0"),
         (good[:, :-1].copy(), "columns"),

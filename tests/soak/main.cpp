@@ -11,7 +11,7 @@
 //   one locale   texts and messages under the locale of the environment
 #include <unmask/host/shared_thread_pool.hpp>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/named_requirements.hpp>
 
 #include <algorithm>
@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/bound_session.hpp"
 #include "support/dice.hpp"
 
 namespace {
@@ -117,11 +118,11 @@ void slots(std::int64_t steps) {
   const session_capacity capacity{
       .sequences = count, .length = length, .window = length, .branches = 3};
   const row_source rows(model.vocab, 4096, 1);
-  std::vector<named_parts> parts;
+  std::vector<named_policy> parts;
   for (const char* text : policies) {
     parts.push_back(read_policy(text));
   }
-  const auto session = make_mixed_session(parts[0], model, capacity);
+  const auto session = testing::make_bound(parts[0], model, capacity);
   struct resident {
     std::vector<token_id> tokens = std::vector<token_id>(length);
     sequence_shape shape;
@@ -139,7 +140,7 @@ void slots(std::int64_t steps) {
   long commits = 0;
   const auto join = [&](index_t slot) {
     resident& r = slots[static_cast<std::size_t>(slot)];
-    const named_parts& p = d.one_of(parts);
+    const named_policy& p = d.one_of(parts);
     r.shape = {.prompt_length = d.within(0, 6), .length = 0, .block_length = d.within(1, 5)};
     r.shape.length = d.within(r.shape.prompt_length + 1, length);
     r.shape.seed = d.bits();
@@ -147,7 +148,7 @@ void slots(std::int64_t steps) {
       t = d.within(0, 61);
     }
     r.most = requirements_of(p, model, capacity, r.shape).most_forwards;
-    session->start(slot, p, r.tokens.data(), length, r.shape);
+    session->start(slot, p, r.tokens, r.shape);
     r.runs = true;
   };
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -231,11 +232,11 @@ std::vector<token_id> decode(const char* text,
                              const sequence_shape& shape,
                              const row_source& rows,
                              const on_host& where = {}) {
-  const named_parts parts = read_policy(text);
+  const named_policy parts = read_policy(text);
   session_capacity capacity{.sequences = 1, .length = shape.length, .window = shape.length};
   const policy_requirements needs = requirements_of(parts, model, capacity, shape);
   capacity.window = std::max(needs.window, index_t{1});
-  const auto session = make_any_session(parts, model, capacity, where);
+  const auto session = testing::make_bound(parts, model, capacity, where);
   std::vector<token_id> tokens(static_cast<std::size_t>(shape.length));
   session->start(0, tokens.data(), shape.length, shape);
   std::vector<float> logits;
@@ -295,7 +296,7 @@ void strides() {
     require(memory != MAP_FAILED, "there are addresses for rows far apart");
     auto* const logits = static_cast<float*>(memory);
     const auto session =
-        make_any_session("threshold(0.3) + sampling + top_k(100)", model, capacity);
+        testing::make_bound(read_policy("threshold(0.3) + sampling + top_k(100)"), model, capacity);
     std::vector<token_id> tokens(count);
     session->start(0, tokens.data(), count, {.length = count, .block_length = count});
     for (std::int64_t step = 0; const auto request = session->next(); ++step) {

@@ -4,8 +4,7 @@
 /// \file
 /// The loop of an engine that runs single positions, over the toy transformer.
 
-#include <unmask/any_layer_session.hpp>
-#include <unmask/layer_session.hpp>
+#include <unmask/session.hpp>
 #include <unmask/unmask.hpp>
 
 #include <vector>
@@ -55,7 +54,7 @@ std::vector<layered_result> decode_layered(const toy_transformer& model,
     capacity.length = std::max(capacity.length, g.length);
     capacity.window = std::max(capacity.window, unmask::detail::policy_reach(p, g));
   }
-  layer_session<Policy> session(info_of(model, logits_shift), capacity);
+  session<Policy> session(info_of(model, logits_shift), capacity);
   std::vector<layered_result> results(shapes.size());
   std::vector<toy_memory> memories;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -104,23 +103,5 @@ inline bool same_decode(const layered_result& a, const layered_result& b) {
   return a.tokens == b.tokens &&
          std::equal(a.commits.begin(), a.commits.end(), b.commits.begin(), b.commits.end(), same);
 }
-
-/// The pass of an erased session in the form of the toy engine: `reads` is a constant of its
-/// type.
-template <feature Reads, skipping Skipped>
-struct erased_pass {
-  static constexpr feature reads = Reads;
-  static constexpr skipping skipped = Skipped;
-  any_layer_session::layer_pass pass;
-
-  [[nodiscard]] std::span<const index_t> positions() const { return pass.positions(); }
-  [[nodiscard]] range keys() const { return pass.keys(); }
-  [[nodiscard]] bool hooks(index_t layer) const { return pass.hooks(layer); }
-  layer_choice
-  at_layer(index_t layer, const host_hidden<float>& now, const host_state<float>& previous) {
-    return pass.at_layer(layer, now, previous);
-  }
-  [[nodiscard]] std::span<const index_t> rows() const { return pass.rows(); }
-};
 
 }  // namespace unmask::testing

@@ -5,7 +5,7 @@
 /// As sessions_beside.hpp, for layer sessions: at every hook the same rows are
 /// chosen on the host and on a stream, and the same bits stored.
 
-#include <unmask/layer_session.hpp>
+#include <unmask/session.hpp>
 
 #include <cstring>
 
@@ -67,9 +67,8 @@ class layers_beside {
       capacity.length = std::max(capacity.length, g.length);
       capacity.window = std::max(capacity.window, detail::policy_reach(p, g));
     }
-    host_ = std::make_unique<layer_session<Policy, on_host>>(info_, capacity);
-    device_ =
-        std::make_unique<layer_session<Policy, on_stream>>(info_, capacity, on_stream{stream});
+    host_ = std::make_unique<session<Policy, on_host>>(info_, capacity);
+    device_ = std::make_unique<session<Policy, on_stream>>(info_, capacity, on_stream{stream});
     for (index_t slot = 0; slot < slots; ++slot) {
       const auto i = static_cast<std::size_t>(slot);
       host_->start(slot, p, host_tokens_[i], layouts_[i]);
@@ -119,8 +118,8 @@ class layers_beside {
  private:
   struct two_passes {
     segment about;
-    typename layer_session<Policy, on_host>::layer_pass on_the_host;
-    typename layer_session<Policy, on_stream>::layer_pass on_the_device;
+    typename session<Policy, on_host>::layer_pass on_the_host;
+    typename session<Policy, on_stream>::layer_pass on_the_device;
   };
 
   /// The hooks of all segments at a layer, together or one by one.
@@ -249,8 +248,8 @@ class layers_beside {
   std::vector<std::unique_ptr<device_array<token_id>>> device_tokens_;
   std::vector<std::vector<T>> host_stored_;
   std::vector<std::unique_ptr<device_array<T>>> device_stored_;
-  std::unique_ptr<layer_session<Policy, on_host>> host_;
-  std::unique_ptr<layer_session<Policy, on_stream>> device_;
+  std::unique_ptr<session<Policy, on_host>> host_;
+  std::unique_ptr<session<Policy, on_stream>> device_;
   std::vector<two_passes> passes_;
   std::vector<std::unique_ptr<device_array<T>>> lent_;
   int skips_ = 0;

@@ -4,7 +4,6 @@
 /// \file
 /// Small random sequences to decode, of every shape that a request may have.
 
-#include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -17,6 +16,7 @@
 
 #include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
+#include "support/bound_session.hpp"
 #include "support/stop_at_any_eos.hpp"
 
 namespace unmask::testing {
@@ -123,7 +123,7 @@ void compare(const plenty& wanted,
     const session_capacity capacity = {.sequences = 1,
                                        .length = g.length + d.within(0, 2),
                                        .window = std::max(reach, 1) + d.within(0, 2)};
-    const auto s = make_any_session(p, request.model, capacity);
+    const auto s = make_bound(p, request.model, capacity);
     start_options options;
     options.editable = request.editable;
     options.suppressed = request.suppressed;

@@ -8,7 +8,7 @@
 /// that every decision changes every hidden state. Sums run in position order and a position's row
 /// is computed alone: a pass that runs everything gives the bits of one that ran everything before.
 
-#include <unmask/layer_session.hpp>
+#include <unmask/session.hpp>
 
 #include <cmath>
 #include <span>
@@ -37,8 +37,8 @@ struct toy_memory {
 
 /// A pass that skips nothing: what layer_pass is to an engine without a session.
 struct full_pass {
-  static constexpr feature reads = feature::hidden;
-  static constexpr skipping skipped = skipping::dropped;
+  feature reads = feature::hidden;
+  skipping skipped = skipping::dropped;
   std::vector<index_t> every;
   std::vector<index_t> wanted;
 
@@ -74,12 +74,12 @@ class toy_transformer {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         rows[i] = static_cast<index_t>(i);
       }
-      if constexpr (!hook_follows_layer(std::remove_cvref_t<Pass>::reads)) {
+      if (!hook_follows_layer(pass.reads)) {
         if (pass.hooks(l)) {
           const std::vector<float> inputs = normalised(hidden);
           const layer_choice kept = pass.at_layer(l, view(inputs), stored(memory, l));
           rows.assign(kept.rows.begin(), kept.rows.end());
-          if (std::remove_cvref_t<Pass>::skipped == skipping::dropped) {
+          if (pass.skipped == skipping::dropped) {
             hidden = gathered(hidden, rows);
             positions.assign(kept.positions.begin(), kept.positions.end());
             for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -89,7 +89,7 @@ class toy_transformer {
         }
       }
       compute(l, hidden, positions, rows, pass.keys(), memory);
-      if constexpr (hook_follows_layer(std::remove_cvref_t<Pass>::reads)) {
+      if (hook_follows_layer(pass.reads)) {
         if (pass.hooks(l)) {
           const layer_choice kept = pass.at_layer(l, view(hidden), stored(memory, l));
           hidden = gathered(hidden, kept.rows);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/key_selector.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named/any_cache.hpp>
 
 #include <optional>
 #include <span>
@@ -40,8 +40,6 @@ class key_evictor {
       dropped_ = cache.dropped;
     }
   }
-
-  [[nodiscard]] bool evicts() const { return dropped_.has_value(); }
 
   [[nodiscard]] eviction_in_pass about(const unmask::segment& s, const unmask::plan& next) const {
     eviction_in_pass e{.evict = s.evict, .blocks = next.score};

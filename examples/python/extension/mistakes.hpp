@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
+#include <unmask/core/any_rows.hpp>
 
 #include <algorithm>
 #include <bit>

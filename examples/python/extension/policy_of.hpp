@@ -8,7 +8,7 @@
 namespace unmask_python {
 
 /// Reads a text, which may name files or not.
-[[nodiscard]] inline unmask::named_parts policy_of(const std::string& text, bool files) {
+[[nodiscard]] inline unmask::named_policy policy_of(const std::string& text, bool files) {
   return files ? unmask::read_policy(text) : unmask::read_policy(text, unmask::no_files);
 }
 

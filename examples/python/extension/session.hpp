@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/shared_thread_pool.hpp>
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -95,23 +96,17 @@ struct request {
   unmask::index_t rows = 0;
 };
 
-using rule_info = unmask::any_layer_session::layer_rule_info;
-
-/// Demands of a policy on an engine, beside its layer rule.
-struct demands {
-  bool single_positions = false;
-  key_evictor evictor;
-};
-
 /// Demands of a policy on an engine.
-struct layer_rule : rule_info {
+struct layer_rule : unmask::layer_rule_info {
   bool single_positions = false;
   bool evicts = false;
+  key_evictor evictor;
 
-  layer_rule(const rule_info& info, const demands& d)
-      : rule_info(info)
-      , single_positions(d.single_positions)
-      , evicts(d.evictor.evicts()) {}
+  explicit layer_rule(const unmask::named_policy& policy)
+      : unmask::layer_rule_info(unmask::layer_rule_of(policy))
+      , single_positions(policy.layered_now())
+      , evicts(policy.cache.drops_keys)
+      , evictor(policy.cache) {}
   /// Name of the tensor that the rule compares; None without a rule.
   [[nodiscard]] std::optional<const char*> read() const {
     static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
@@ -120,8 +115,8 @@ struct layer_rule : rule_info {
   [[nodiscard]] bool kept() const { return skipped == unmask::skipping::kept; }
 };
 
-/// unmask::any_session for Python: checks tensors, keeps what the session points to alive, and lets
-/// other threads of Python run while it works.
+/// unmask::named_session for Python: checks tensors, keeps what the session points to alive, and
+/// lets other threads of Python run while it works.
 class session {
   // Without the GIL, and one thread at a time. A call out of token_text would wait for itself.
   auto alone(const auto& work) {
@@ -152,6 +147,17 @@ class session {
     return turn;
   }
 
+  // use(session) with the session in its memory.
+  template <class Use>
+  decltype(auto) with(const Use& use) {
+#ifdef UNMASK_PYTHON_CUDA
+    if (device_ != nullptr) {
+      return use(*device_);
+    }
+#endif
+    return use(*host_);
+  }
+
   template <class T>
   [[nodiscard]] static std::vector<T> copied(std::span<const T> entries) {
     return {entries.begin(), entries.end()};
@@ -172,13 +178,13 @@ class session {
       , files_(files)
       , replay_(files ? unmask::read_replay(policy_)
                       : unmask::read_replay(policy_, unmask::no_files)) {
-    const unmask::named_parts parts =
-        replay_ != nullptr ? unmask::named_parts{} : policy_of(policy_, files);
-    own_ = {parts.has.layered, key_evictor(parts.cache)};
+    const unmask::named_policy parts =
+        replay_ != nullptr ? replay_->policy() : policy_of(policy_, files);
     if (stream) {
       unmask::check_argument(replay_ == nullptr, "stream", "a stream", "None with a replay");
 #ifdef UNMASK_PYTHON_CUDA
-      adopt(make_device_session(parts, model, capacity, *stream));
+      device_ = std::make_unique<device_session>(
+          parts, model, capacity, unmask::on_stream{reinterpret_cast<cudaStream_t>(*stream)});
 #else
       refuse("stream", "be None in a package built without UNMASK_PYTHON_CUDA", "a stream");
 #endif
@@ -191,17 +197,13 @@ class session {
         threads_ = unmask::host::shared_thread_pool::of(threads);
         where.executor = *threads_;
       }
-      if (replay_ != nullptr) {
-        auto made = replay_->make_session(model, capacity, where);
-        layers_ = made.get();
-        session_ = std::move(made);
-      } else {
-        auto made = unmask::make_mixed_session(parts, model, capacity, where);
-        layers_ = made.get();
-        adopt(std::move(made));
-      }
+      host_ = std::make_unique<unmask::named_session>(parts, model, capacity, where);
     }
-    of_slot_.assign(static_cast<std::size_t>(capacity.sequences), own_);
+    own_.emplace(parts);
+    if (stream) {
+      static_cast<unmask::layer_rule_info&>(*own_) = {};
+    }
+    of_slot_.assign(static_cast<std::size_t>(capacity.sequences), *own_);
     slots_.resize(static_cast<std::size_t>(capacity.sequences));
   }
 
@@ -248,8 +250,8 @@ class session {
     if (replay_ != nullptr) {
       replay_->check_editable(options.editable, geometry);
     }
-    demands wanted = own_;
-    std::optional<unmask::named_parts> parts;
+    layer_rule wanted = *own_;
+    std::optional<unmask::named_policy> parts;
     if (policy) {
       unmask::check_argument(
           replay_ == nullptr, "policy", *policy, "None in a session that replays a trace");
@@ -257,7 +259,7 @@ class session {
           !trace_, "policy", *policy, "None in a session that records, whose trace has one");
       const without_gil others;
       parts = policy_of(*policy, files_);
-      wanted = {parts->has.layered, key_evictor(parts->cache)};
+      wanted = layer_rule(*parts);
     }
     alone([&] {
       check_apart(slot, fresh.tokens);
@@ -266,11 +268,12 @@ class session {
             model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
         trace_->reserve(slot, static_cast<std::size_t>(fresh.tokens.size()));
       }
-      if (parts) {
-        start_with_(slot, *parts, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
-      } else {
-        session_->start(slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
-      }
+      with([&](auto& session) {
+        const unmask::tokens_view<std::remove_reference_t<decltype(session)>::space> lent{
+            fresh.tokens.data(), fresh.tokens.size()};
+        parts ? session.start(slot, *parts, lent, geometry, options)
+              : session.start(slot, lent, geometry, options);
+      });
       of_slot_[static_cast<std::size_t>(slot)] = std::move(wanted);
       std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
       publish(slot);
@@ -280,8 +283,8 @@ class session {
                        .shape = geometry,
                        .tokens = {now.data(), static_cast<std::size_t>(now.size())},
                        .editable = options.editable.data()},
-                      *session_);
-        if (session_->report(slot).end != unmask::ending::running) {
+                      *host_);
+        if (host_->report(slot).end != unmask::ending::running) {
           check_recording();
         }
       }
@@ -291,16 +294,17 @@ class session {
   [[nodiscard]] std::optional<request>
   next(const std::optional<std::vector<unmask::index_t>>& slots) {
     return alone([&] {
-      const auto wanted = slots ? session_->next(*slots) : session_->next();
+      const auto wanted =
+          with([&](auto& session) { return slots ? session.next(*slots) : session.next(); });
       if (wanted && !wanted_) {
         try {
           request kept{copied(wanted->segments), wanted->rows};
           if (trace_) {
-            trace_->request(*wanted, *session_);
+            trace_->request(*wanted, *host_);
           }
           wanted_ = std::move(kept);
         } catch (...) {
-          session_->abandon();  // the caller does not know of it
+          with([](auto& session) { session.abandon(); });  // the caller does not know of it
           throw;
         }
       }
@@ -313,7 +317,7 @@ class session {
     check_not_swapped(rows, model_.vocab);
     const unmask::any_modifiers beside = modifiers.beside(rows, model_.vocab);
     mistakes_.check_rows(rows, model_.vocab);
-    supply_alone([&] { session_->supply(rows, beside); });
+    supply_alone([&](auto& session) { session.supply(rows, beside); });
   }
 
   /// One tensor for each segment of the request.
@@ -328,7 +332,7 @@ class session {
     if (!rows.empty()) {
       mistakes_.check_rows(rows.front(), model_.vocab);
     }
-    supply_alone([&] { session_->supply(rows, beside); });
+    supply_alone([&](auto& session) { session.supply(rows, beside); });
   }
 
   [[nodiscard]] std::vector<unmask::index_t> positions(std::size_t segment) {
@@ -357,20 +361,15 @@ class session {
   }
 
   /// Demands of the session's policy; on a device it has no layer rule.
-  [[nodiscard]] layer_rule rule() const {
-    return layer_rule(layers_ == nullptr ? rule_info() : layers_->rule_info(), own_);
-  }
+  [[nodiscard]] const layer_rule& rule() const { return *own_; }
   /// Those of the policy of a segment's sequence.
   [[nodiscard]] layer_rule rule_of(std::size_t segment) {
-    return alone([&] {
-      const auto pass = pass_of(segment);
-      return layer_rule(pass, of_slot_[static_cast<std::size_t>(pass.about().slot)]);
-    });
+    return alone([&] { return demands_of(pass_of(segment).about()); });
   }
   [[nodiscard]] eviction_in_pass eviction_of(std::size_t segment) {
     return alone([&] {
       const unmask::segment s = pass_of(segment).about();
-      return evictor_of(s).about(s, session_->planned(s.slot));
+      return demands_of(s).evictor.about(s, host_->planned(s.slot));
     });
   }
   [[nodiscard]] std::vector<unmask::index_t> select_keys(std::size_t segment,
@@ -378,41 +377,44 @@ class session {
     const std::span<const float> given = floats_of(scores, "scores");
     return alone([&] {
       const unmask::segment s = pass_of(segment).about();
-      return evictor_of(s).select(selector_, s, session_->planned(s.slot), given);
+      return demands_of(s).evictor.select(selector_, s, host_->planned(s.slot), given);
     });
   }
 
   [[nodiscard]] unmask::sequence_report report(unmask::index_t slot) {
-    return alone([&] { return session_->report(slot); });
+    return alone([&] { return with([&](auto& session) { return session.report(slot); }); });
   }
   [[nodiscard]] auto committed(unmask::index_t slot) {
-    return alone([&] { return copied(session_->committed(slot)); });
+    return alone(
+        [&] { return with([&](auto& session) { return copied(session.committed(slot)); }); });
   }
   [[nodiscard]] auto candidates(unmask::index_t slot) {
-    return alone([&] { return copied(session_->candidates(slot)); });
+    return alone(
+        [&] { return with([&](auto& session) { return copied(session.candidates(slot)); }); });
   }
   [[nodiscard]] auto probabilities(unmask::index_t slot) {
-    return alone([&] { return copied(session_->probabilities(slot)); });
+    return alone(
+        [&] { return with([&](auto& session) { return copied(session.probabilities(slot)); }); });
   }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
-    return alone([&] { return session_->planned(slot); });
+    return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
   }
   void abandon() {
     alone([&] {
-      session_->abandon();
+      with([](auto& session) { session.abandon(); });
       wanted_.reset();
     });
   }
   void cancel_request() {
     alone([&] {
-      session_->cancel_request();
+      with([](auto& session) { session.cancel_request(); });
       wanted_.reset();
       end_trace();
     });
   }
   void cancel(unmask::index_t slot) {
     alone([&] {
-      session_->cancel(slot);
+      with([&](auto& session) { session.cancel(slot); });
       end_trace();
     });
   }
@@ -434,7 +436,8 @@ class session {
     for (std::size_t other = 0; other < slots_.size(); ++other) {
       const auto index = static_cast<unmask::index_t>(other);
       if (index != slot && slots_[other].tokens.shares(tokens)) {
-        unmask::check_argument(!session_->planned(index).active(),
+        const bool runs = with([&](auto& session) { return session.planned(index).active(); });
+        unmask::check_argument(!runs,
                                "tokens of slot",
                                slot,
                                "apart from those of every slot that runs: they overlap those of "
@@ -453,28 +456,22 @@ class session {
     used& s = slots_[static_cast<std::size_t>(slot)];
     s.tokens.publish(s.geometry.prompt_length, s.geometry.length);
   }
-  [[nodiscard]] unmask::any_layer_session::layer_pass pass_of(std::size_t segment) {
-    unmask::check_order(layers_ != nullptr, "a session on a stream has no layer hooks");
-    return layers_->pass(segment);
+  [[nodiscard]] unmask::named_session::layer_pass pass_of(std::size_t segment) {
+    unmask::check_order(host_ != nullptr, "a session on a stream has no layer hooks");
+    return host_->pass(segment);
   }
-  [[nodiscard]] const key_evictor& evictor_of(const unmask::segment& s) const {
-    return of_slot_[static_cast<std::size_t>(s.slot)].evictor;
-  }
-  // Takes a session of either memory space in which each sequence may have a policy.
-  template <class Mixed>
-  void adopt(std::unique_ptr<Mixed> made) {
-    start_with_ = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
-    session_ = std::move(made);
+  [[nodiscard]] const layer_rule& demands_of(const unmask::segment& s) const {
+    return of_slot_[static_cast<std::size_t>(s.slot)];
   }
   // Decides the step by `supply`, and warns about what its reports say. On a device those are not
   // known until it synchronises.
   void supply_alone(const auto& supply) {
     const auto [slot, invalid_rows] = alone([&] {
-      supply();
+      with(supply);
       std::pair<unmask::index_t, unmask::index_t> found{0, 0};
       for (const unmask::segment& s : wanted_->segments) {
         if (space_ == unmask::memory::host && found.second == 0) {
-          found = {s.slot, session_->report(s.slot).invalid_rows};
+          found = {s.slot, host_->report(s.slot).invalid_rows};
         }
       }
       publish_step();
@@ -489,13 +486,13 @@ class session {
     }
     wanted_.reset();
     if (trace_) {
-      trace_->step(*session_);
+      trace_->step(*host_);
       check_recording();
     }
   }
   void end_trace() {
     if (trace_) {
-      trace_->end(*session_);
+      trace_->end(*host_);
       check_recording();
     }
   }
@@ -534,17 +531,12 @@ class session {
   std::atomic<std::thread::id> owner_;  // the thread whose call it is
   std::shared_ptr<unmask::host::shared_thread_pool> threads_;
   std::unique_ptr<const unmask::loaded_replay> replay_;  // null for other policies
-  std::unique_ptr<unmask::any_session> session_;
-  unmask::any_layer_session* layers_ = nullptr;  // the same on the host
-  demands own_;                                  // of the session's policy
-  std::vector<demands> of_slot_;                 // of the policies of the slots' sequences
-  std::function<void(unmask::index_t,
-                     const unmask::named_parts&,
-                     unmask::token_id*,
-                     unmask::index_t,
-                     const unmask::sequence_shape&,
-                     const unmask::start_options&)>
-      start_with_;
+  std::unique_ptr<unmask::named_session> host_;          // or
+#ifdef UNMASK_PYTHON_CUDA
+  std::unique_ptr<device_session> device_;
+#endif
+  std::optional<layer_rule> own_;    // of the session's policy
+  std::vector<layer_rule> of_slot_;  // of the policies of the slots' sequences
   std::vector<used> slots_;
   std::optional<request> wanted_;  // the request that is out, which the trace has, too
   mistakes mistakes_;

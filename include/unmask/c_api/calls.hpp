@@ -102,7 +102,7 @@ inline void check_recording(unmask_session& s) {
 inline unmask_request answer_of(unmask_session& s,
                                 const std::optional<unmask::forward_request>& wanted) {
   if (s.trace && wanted && !s.is_requested) {
-    s.trace->request(*wanted, *s.session);
+    s.trace->request(*wanted, *s.host);
     s.is_requested = true;
   }
   s.segments.clear();
@@ -123,7 +123,7 @@ inline unmask_request answer_of(unmask_session& s,
                             static_cast<std::int32_t>(g.evict)});
       unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
       if (of.dropped) {  // on a device a plan must not be waited for inside a pass
-        of.blocks = s.session->planned(g.slot).score;
+        of.blocks = s.with([&](auto& q) { return q.planned(g.slot).score; });
       }
     }
     answer.rows = wanted->rows;
@@ -136,7 +136,7 @@ inline unmask_request answer_of(unmask_session& s,
 // Writes the step that was decided into the trace.
 inline void was_supplied(unmask_session& s) {
   if (s.trace && std::exchange(s.is_requested, false)) {
-    s.trace->step(*s.session);
+    s.trace->step(*s.host);
     check_recording(s);
   }
 }
@@ -185,11 +185,10 @@ unmask_status unmask_check_policy_with(const char* policy, std::uint32_t flags) 
     check_flags(flags, "flags");
     const unmask::model_info model{.vocab = 2, .mask_token = 1, .layers = 1};
     const unmask::session_capacity capacity{.length = 1, .window = 1};
-    if (const auto replay = replay_of(text, flags)) {
-      static_cast<void>(replay->make_session(model, capacity));
-    } else {
-      static_cast<void>(unmask::make_any_layer_session(policy_of(text, flags), model, capacity));
-    }
+    const auto replay = replay_of(text, flags);
+    const unmask::named_policy parts =
+        replay != nullptr ? replay->policy() : policy_of(text, flags);
+    static_cast<void>(unmask::named_session(parts, model, capacity));
   });
 }
 
@@ -219,8 +218,8 @@ unmask_create(const char* policy, const unmask_options* options, unmask_session*
     const unmask_options o = checked(options);
     std::unique_ptr<const unmask::loaded_replay> replay =
         replay_of(&needed(policy, "policy"), o.flags);
-    const unmask::named_parts parts =
-        replay != nullptr ? unmask::named_parts{} : policy_of(policy, o.flags);
+    const unmask::named_policy parts =
+        replay != nullptr ? replay->policy() : policy_of(policy, o.flags);
     if (replay != nullptr && o.memory_space == UNMASK_DEVICE) {
       throw unsupported("a replay of a session whose tokens are on a device");
     }
@@ -269,8 +268,8 @@ unmask_status unmask_start(unmask_session* session,
                       .shape = shape,
                       .tokens = {tokens, static_cast<std::size_t>(shape.length)},
                       .editable = q.editable},
-                     *s.session);
-      if (s.session->report(slot).end != unmask::ending::running) {
+                     *s.host);
+      if (s.host->report(slot).end != unmask::ending::running) {
         check_recording(s);
       }
     }
@@ -281,7 +280,7 @@ unmask_status unmask_next(unmask_session* session, unmask_request* request) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     check_argument(request != nullptr, "request", "null", "a pointer");
-    give(request, answer_of(s, s.session->next()), "request");
+    give(request, answer_of(s, s.with([](auto& q) { return q.next(); })), "request");
   });
 }
 
@@ -294,7 +293,8 @@ unmask_status unmask_next_slots(unmask_session* session,
     check_argument(count >= 0, "count", count, "at least 0");
     check_argument(slots != nullptr || count == 0, "slots", "null", "a pointer");
     check_argument(request != nullptr, "request", "null", "a pointer");
-    const auto wanted = s.session->next(std::span(slots, static_cast<std::size_t>(count)));
+    const std::span some(slots, static_cast<std::size_t>(count));
+    const auto wanted = s.with([&](auto& q) { return q.next(some); });
     give(request, answer_of(s, wanted), "request");
   });
 }
@@ -302,7 +302,8 @@ unmask_status unmask_next_slots(unmask_session* session,
 unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    s.session->supply(rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits")));
+    const unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
+    s.with([&](auto& q) { q.supply(rows); });
     was_supplied(s);
   });
 }
@@ -329,7 +330,7 @@ unmask_status unmask_supply_segments(unmask_session* session,
             known_part_of(structure_at(modifiers, i), UNMASK_MODIFIERS_INIT, "modifiers")));
       }
     }
-    s.session->supply(s.tensors, s.modifiers);
+    s.with([&](auto& q) { q.supply(s.tensors, s.modifiers); });
     was_supplied(s);
   });
 }

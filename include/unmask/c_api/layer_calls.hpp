@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/c_api/calls.hpp>
+#include <unmask/c_api/passes.hpp>
 #include <unmask/c_layers.h>
 
 // The calls of c_layers.h. For c_library.hpp, which defines them.
@@ -16,45 +17,11 @@ static_assert(UNMASK_VALUE == static_cast<int>(unmask::feature::value) &&
               UNMASK_EVICT_CHOOSE == static_cast<int>(unmask::eviction::choose) &&
               UNMASK_EVICT_CHOSEN == static_cast<int>(unmask::eviction::chosen));
 
-// The pass of a segment of the request, in a session on the host or on a device.
-template <class Layers>
-auto pass_in(Layers* layers, std::int32_t segment) {
-  check_argument(segment >= 0, "segment", segment, "at least 0");
-  return layers->pass(static_cast<std::size_t>(segment));
-}
-inline unmask::any_layer_session::layer_pass pass_of(unmask_session* session,
-                                                     std::int32_t segment) {
-  unmask::any_layer_session* const layers = needed(session, "session").layers;
-  if (layers == nullptr) {
-    throw unsupported("lists in host memory of a session on a device, which has "
-                      "unmask_device_positions() and the calls behind it");
-  }
-  return pass_in(layers, segment);
-}
-inline unmask::any_device_layer_session::layer_pass device_pass_of(unmask_session* session,
-                                                                   std::int32_t segment) {
-  unmask::any_device_layer_session* const layers = needed(session, "session").device_layers;
-  if (layers == nullptr) {
-    throw unsupported("lists in device memory of a session on the host, which has "
-                      "unmask_positions() and the calls behind it");
-  }
-  return pass_in(layers, segment);
-}
-
-// Calls `use` with the pass of a segment, whatever memory its lists are in.
-template <class Use>
-void with_pass(unmask_session* session, std::int32_t segment, const Use& use) {
-  if (needed(session, "session").device_layers != nullptr) {
-    use(device_pass_of(session, segment));
-  } else {
-    use(pass_of(session, segment));
-  }
-}
-
 // Eviction in the pass of a segment.
 inline unmask_eviction eviction_of(unmask_session* session, const unmask::segment& about) {
   const unmask_session::demands& of = session->of_slot[static_cast<std::size_t>(about.slot)];
-  const unmask::range blocks = of.dropped ? of.blocks : session->session->planned(about.slot).score;
+  const unmask::range blocks =
+      of.dropped ? of.blocks : session->with([&](auto& q) { return q.planned(about.slot).score; });
   unmask_eviction answer = UNMASK_EVICTION_INIT;
   answer.evict = static_cast<std::int32_t>(about.evict);
   answer.first = blocks.first;
@@ -123,6 +90,7 @@ T* structure_at(T* array, std::size_t i) {
   return reinterpret_cast<T*>(bytes + i * array->struct_size);
 }
 
+#ifdef UNMASK_C_API_CUDA
 // Hooks of several segments in element type T, which `now` and `stored` are of.
 template <class T>
 void at_layer(unmask_session& s,
@@ -154,11 +122,12 @@ void at_layer(unmask_session& s,
                      {static_cast<T*>(g.data), g.positions, g.columns, g.stride},
                      {}});
   }
-  s.device_layers->at_layer(layer, std::span(hooks));
+  s.device->at_layer(layer, std::span(hooks));
   for (std::size_t i = 0; i < segments.size(); ++i) {
     give(structure_at(rows, i), list_of(hooks[i].chosen.rows), "rows");
   }
 }
+#endif
 
 // `info` is the layer_rule_info of a session or of a pass.
 unmask_layer_rule rule_of(const auto& info, const unmask_session::demands& demands) {
@@ -190,10 +159,7 @@ extern "C" {
 unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule) {
   return guarded([&] {
     const unmask_session& s = needed(session, "session");
-    give(rule,
-         s.device_layers != nullptr ? rule_of(s.device_layers->rule_info(), s.own)
-                                    : rule_of(s.layers->rule_info(), s.own),
-         "rule");
+    give(rule, rule_of(s.own_rule, s.own), "rule");
   });
 }
 
@@ -302,13 +268,20 @@ unmask_status unmask_select_keys(unmask_session* session,
 unmask_status unmask_device_positions(unmask_session* session,
                                       std::int32_t segment,
                                       unmask_device_list* positions) {
-  return guarded(
-      [&] { give(positions, list_of(device_pass_of(session, segment).positions()), "positions"); });
+  return guarded([&] {
+    with_device_pass(session, segment, [&](auto&, const auto& pass) {
+      give(positions, list_of(pass.positions()), "positions");
+    });
+  });
 }
 
 unmask_status
 unmask_device_rows(unmask_session* session, std::int32_t segment, unmask_device_list* rows) {
-  return guarded([&] { give(rows, list_of(device_pass_of(session, segment).rows()), "rows"); });
+  return guarded([&] {
+    with_device_pass(session, segment, [&](auto&, const auto& pass) {
+      give(rows, list_of(pass.rows()), "rows");
+    });
+  });
 }
 
 unmask_status unmask_device_at_layer(unmask_session* session,
@@ -319,31 +292,31 @@ unmask_status unmask_device_at_layer(unmask_session* session,
                                      std::int32_t count,
                                      unmask_device_list* rows) {
   return guarded([&] {
-    static_cast<void>(device_pass_of(session, count > 0 ? needed(segments, "segments") : 0));
-    check_argument(count >= 1 && count <= session->capacity.sequences,
-                   "count",
-                   count,
-                   "in [1, ",
-                   session->capacity.sequences,
-                   "], the sequences of the session");
-    check_argument(needed(rows, "rows").struct_size >= sizeof(unmask_device_list),
-                   "rows->struct_size",
-                   rows->struct_size,
-                   "the sizeof of the structure, at least ",
-                   sizeof(unmask_device_list));
-    const std::span list(segments, static_cast<std::size_t>(count));
-    static_cast<void>(known_part_of(stored, UNMASK_STORED_INIT, "stored"));
-    switch (rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now").kind) {
-    case unmask::element_kind::f32:
-      at_layer<float>(*session, layer, list, now, stored, rows);
-      break;
-    case unmask::element_kind::bf16:
-      at_layer<unmask::bfloat16>(*session, layer, list, now, stored, rows);
-      break;
-    case unmask::element_kind::f16:
-      at_layer<unmask::float16>(*session, layer, list, now, stored, rows);
-      break;
-    }
+    check_device(session);
+    with_device_pass(
+        session, count > 0 ? needed(segments, "segments") : 0, [&](auto& s, const auto&) {
+          check_argument(count >= 1 && count <= s.capacity.sequences,
+                         "count",
+                         count,
+                         "in [1, ",
+                         s.capacity.sequences,
+                         "], the sequences of the session");
+          check_argument(needed(rows, "rows").struct_size >= sizeof(unmask_device_list),
+                         "rows->struct_size",
+                         rows->struct_size,
+                         "the sizeof of the structure, at least ",
+                         sizeof(unmask_device_list));
+          const std::span list(segments, static_cast<std::size_t>(count));
+          static_cast<void>(known_part_of(stored, UNMASK_STORED_INIT, "stored"));
+          switch (rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now").kind) {
+          case unmask::element_kind::f32:
+            return at_layer<float>(s, layer, list, now, stored, rows);
+          case unmask::element_kind::bf16:
+            return at_layer<unmask::bfloat16>(s, layer, list, now, stored, rows);
+          case unmask::element_kind::f16:
+            return at_layer<unmask::float16>(s, layer, list, now, stored, rows);
+          }
+        });
   });
 }
 
@@ -355,10 +328,9 @@ unmask_status unmask_device_score_keys(unmask_session* session,
     const unmask::any_rows rows = keys_of(keys, query, scores);
     check_argument(
         rows.space == unmask::memory::device, "keys->memory_space", "UNMASK_HOST", "UNMASK_DEVICE");
-    unmask::check_order(needed(session, "session").keys != nullptr,
-                        "unmask_device_score_keys() in a session on the host, or of which no "
-                        "policy drops keys");
-    session->keys->score(rows, query, scores);
+    needed(session, "session").with_keys("unmask_device_score_keys()", [&](auto& selectors) {
+      selectors.score(rows, query, scores);
+    });
   });
 }
 
@@ -369,22 +341,30 @@ unmask_status unmask_device_select_keys(unmask_session* session,
                                         std::int32_t scores_count,
                                         unmask_device_list* positions) {
   return guarded([&] {
-    const unmask::segment about = device_pass_of(session, segment).about();
-    const unmask_eviction e = selection_of(session, about, scores, scores_count);
-    const std::int32_t layers = session->model.layers;
-    const auto slot = static_cast<std::size_t>(about.slot);
-    check_argument(
-        layer >= 0 && layer < layers, "layer", layer, "in [0, model_info::layers = ", layers, ")");
-    static_cast<void>(needed(positions, "positions"));
-    give(positions,
-         list_of(session->keys->select(slot * static_cast<std::size_t>(layers) +
-                                           static_cast<std::size_t>(layer),
-                                       scores,
-                                       scores_count,
-                                       {e.first, e.last},
-                                       e.keep,
-                                       e.pool)),
-         "positions");
+    with_device_pass(session, segment, [&](auto& s, const auto& pass) {
+      const unmask::segment about = pass.about();
+      const unmask_eviction e = selection_of(&s, about, scores, scores_count);
+      const std::int32_t layers = s.model.layers;
+      const auto slot = static_cast<std::size_t>(about.slot);
+      check_argument(layer >= 0 && layer < layers,
+                     "layer",
+                     layer,
+                     "in [0, model_info::layers = ",
+                     layers,
+                     ")");
+      static_cast<void>(needed(positions, "positions"));
+      s.with_keys("unmask_device_select_keys()", [&](auto& selectors) {
+        give(positions,
+             list_of(selectors.select(slot * static_cast<std::size_t>(layers) +
+                                          static_cast<std::size_t>(layer),
+                                      scores,
+                                      scores_count,
+                                      {e.first, e.last},
+                                      e.keep,
+                                      e.pool)),
+             "positions");
+      });
+    });
   });
 }
 

@@ -25,7 +25,8 @@ extern "C" {
 
 unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unmask_report* report) {
   return guarded([&] {
-    const unmask::sequence_report& r = needed(session, "session").session->report(slot);
+    const unmask::sequence_report r =
+        needed(session, "session").with([&](auto& q) { return q.report(slot); });
     unmask_report answer = UNMASK_REPORT_INIT;
     answer.end = static_cast<std::int32_t>(r.end);
     answer.forwards = r.forwards;
@@ -43,7 +44,8 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
 
 unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask_plan* plan) {
   return guarded([&] {
-    const unmask::plan& p = needed(session, "session").session->planned(slot);
+    const unmask::plan p =
+        needed(session, "session").with([&](auto& q) { return q.planned(slot); });
     unmask_plan answer = UNMASK_PLAN_INIT;
     answer.winner = p.winner;
     answer.freeze_first = p.freeze.first;
@@ -56,7 +58,7 @@ unmask_status unmask_get_plan(unmask_session* session, std::int32_t slot, unmask
 unmask_status unmask_abandon(unmask_session* session) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    s.session->abandon();
+    s.with([](auto& q) { q.abandon(); });
     s.is_requested = false;
   });
 }
@@ -64,10 +66,10 @@ unmask_status unmask_abandon(unmask_session* session) {
 unmask_status unmask_cancel_request(unmask_session* session) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    s.session->cancel_request();
+    s.with([](auto& q) { q.cancel_request(); });
     s.is_requested = false;
     if (s.trace) {
-      s.trace->end(*s.session);
+      s.trace->end(*s.host);
       check_recording(s);
     }
   });
@@ -76,9 +78,9 @@ unmask_status unmask_cancel_request(unmask_session* session) {
 unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    s.session->cancel(slot);
+    s.with([&](auto& q) { q.cancel(slot); });
     if (s.trace) {
-      s.trace->end(slot, s.session->report(slot));
+      s.trace->end(slot, s.host->report(slot));
       check_recording(s);
     }
   });
@@ -90,7 +92,7 @@ unmask_status unmask_committed(unmask_session* session,
                                std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    const auto from = s.session->committed(slot);
+    const auto from = s.with([&](auto& q) { return q.committed(slot); });
     s.commits.clear();
     for (const unmask::commit_entry& e : from) {
       s.commits.push_back(commit_of(e, true));
@@ -105,7 +107,7 @@ unmask_status unmask_candidates(unmask_session* session,
                                 std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    const auto from = s.session->candidates(slot);
+    const auto from = s.with([&](auto& q) { return q.candidates(slot); });
     s.candidates.clear();
     for (const unmask::candidate_entry& e : from) {
       s.candidates.push_back({commit_of(e, e.committed),
@@ -143,7 +145,7 @@ unmask_status unmask_probabilities(unmask_session* session,
                                    std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    const auto from = s.session->probabilities(slot);
+    const auto from = s.with([&](auto& q) { return q.probabilities(slot); });
     s.answers.clear();
     for (const unmask::token_probability& p : from) {
       s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
@@ -186,9 +188,10 @@ unmask_status unmask_decide(unmask_session* session,
                    rows.columns,
                    "at least unmask_options::vocab = ",
                    s.model.vocab);
-    unmask::detail::validate(rows, {}, s.model.vocab);  // behind start() nothing may be refused
+    unmask::detail::validate(rows, s.model.vocab);  // behind start() nothing may be refused
     for (std::size_t i = 0; i < s.started.size(); ++i) {
-      unmask::check_order(!s.started[i] || s.session->report(static_cast<std::int32_t>(i)).end !=
+      const auto slot_i = static_cast<std::int32_t>(i);
+      unmask::check_order(!s.started[i] || s.with([&](auto& q) { return q.report(slot_i).end; }) !=
                                                unmask::ending::running,
                           "unmask_decide() in a session in which a sequence runs");
     }
@@ -200,12 +203,14 @@ unmask_status unmask_decide(unmask_session* session,
     }
     unmask::start_options options;
     options.editable = {s.editable.data(), size};
-    s.session->start(
-        slot, tokens, count, {.length = count, .block_length = count, .seed = seed}, options);
-    if (const auto wanted = s.session->next()) {
-      s.session->supply(rows.subrows(wanted->segments[0].rows));
-      s.session->cancel(slot);
-    }
+    s.with([&](auto& q) {
+      q.start(
+          slot, {tokens, count}, {.length = count, .block_length = count, .seed = seed}, options);
+      if (const auto wanted = q.next()) {
+        q.supply(rows.subrows(wanted->segments[0].rows));
+        q.cancel(slot);
+      }
+    });
     seen = s.seen(tokens, size);
     for (std::size_t i = 0; i < size; ++i) {
       transfer[i] = s.editable[i] != 0 && seen[i] != s.model.mask_token ? 1 : 0;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/c_api/device.hpp>
 #include <unmask/c_layers.h>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/shared_thread_pool.hpp>
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_file.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,10 +19,14 @@
 #include <utility>
 #include <vector>
 
+#if defined(UNMASK_C_API_CUDA)
+#  include <unmask/cuda/c_device.hpp>
+#endif
+
 namespace UNMASK_NAMESPACE::detail::c_api {
 
 /// Reads a text with unmask_options::flags.
-inline unmask::named_parts policy_of(const char* text, std::uint32_t flags) {
+inline unmask::named_policy policy_of(const char* text, std::uint32_t flags) {
   return (flags & UNMASK_NO_FILES) != 0 ? unmask::read_policy(text, unmask::no_files)
                                         : unmask::read_policy(text);
 }
@@ -50,7 +52,7 @@ struct device_hooks {
 
 /// A session of the C interface.
 struct unmask_session {
-  unmask_session(const unmask::named_parts& parts,
+  unmask_session(const unmask::named_policy& parts,
                  const unmask::model_info& about,
                  const unmask::session_capacity& sizes,
                  const unmask_options& options,
@@ -62,15 +64,17 @@ struct unmask_session {
       , flags(options.flags)
       , replay(std::move(traced))
       , own(parts)
+      , own_rule(unmask::layer_rule_of(parts))
       , of_slot(static_cast<std::size_t>(sizes.sequences), own)
       , wants_a_loop(replay != nullptr ? "replay" : parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
-      auto made = unmask::detail::c_api::device_session(parts, model, capacity, stream);
-      device_layers = made.get();
-      adopt(std::move(made));
+      device = unmask::detail::c_api::with_bad_alloc([&] {
+        return std::make_unique<unmask::detail::c_api::device_session>(
+            parts, model, capacity, unmask::on_stream{static_cast<cudaStream_t>(stream)});
+      });
       fetched.resize(window);
       hooks.reserve(slots);
       make_keys(parts);
@@ -84,15 +88,7 @@ struct unmask_session {
         pool.emplace(options.threads);
         where.executor = *pool;
       }
-      if (replay != nullptr) {
-        auto made = replay->make_session(model, capacity, where);
-        layers = made.get();
-        session = std::move(made);
-      } else {
-        auto made = unmask::make_mixed_session(parts, model, capacity, where);
-        layers = made.get();
-        adopt(std::move(made));
-      }
+      host = std::make_unique<unmask::named_session>(parts, model, capacity, where);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
     tensors.reserve(segments.capacity());
@@ -111,13 +107,24 @@ struct unmask_session {
     std::optional<unmask::key_eviction> dropped;  // of a policy that drops keys
     unmask::range blocks;                         // of such a policy: those of the request
 
-    explicit demands(const unmask::named_parts& parts)
-        : single_positions(parts.has.layered) {
+    explicit demands(const unmask::named_policy& parts)
+        : single_positions(parts.layered_now()) {
       if (parts.cache.drops_keys) {
         dropped = parts.cache.dropped;
       }
     }
   };
+
+  /// Calls use(session) with the session in its memory.
+  template <class Use>
+  decltype(auto) with(const Use& use) {
+#ifdef UNMASK_C_API_CUDA
+    if (device != nullptr) {
+      return use(*device);
+    }
+#endif
+    return use(*host);
+  }
 
   /// Starts a sequence with the session's policy, or with one of its own.
   void start(std::int32_t slot,
@@ -127,7 +134,7 @@ struct unmask_session {
              const unmask::sequence_shape& shape,
              const unmask::start_options& options) {
     if (text == nullptr) {
-      session->start(slot, tokens, count, shape, options);
+      with([&](auto& q) { q.start(slot, {tokens, count}, shape, options); });
       of_slot[static_cast<std::size_t>(slot)] = own;
       return;
     }
@@ -135,17 +142,31 @@ struct unmask_session {
         replay == nullptr, "sequence->policy", text, "null in a session that replays a trace");
     unmask::check_argument(
         !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
-    const unmask::named_parts parts = unmask::detail::c_api::policy_of(text, flags);
+    const unmask::named_policy parts = unmask::detail::c_api::policy_of(text, flags);
     make_keys(parts);
-    start_with_(slot, parts, tokens, count, shape, options);
+    with([&](auto& q) { q.start(slot, parts, {tokens, count}, shape, options); });
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
+  }
+
+  /// Calls use(selectors) with those of the keys that policies drop on a device. Errors:
+  /// std::logic_error if there are none.
+  template <class Use>
+  void with_keys(const char* call, [[maybe_unused]] const Use& use) {
+#ifdef UNMASK_C_API_CUDA
+    if (keys != nullptr) {
+      return use(*keys);
+    }
+#endif
+    throw std::logic_error(std::string(call) +
+                           " in a session on the host, or of which no policy drops keys");
   }
 
   /// Host copy of tokens in the session's memory space; synchronises on a device.
   const std::int32_t* seen(const std::int32_t* tokens, std::size_t count) {
 #ifdef UNMASK_C_API_CUDA
     if (space == unmask::memory::device) {
-      unmask::detail::c_api::fetch_tokens(tokens, fetched.data(), count, stream);
+      unmask::detail::c_api::fetch_tokens(
+          tokens, fetched.data(), count, static_cast<cudaStream_t>(stream));
       return fetched.data();
     }
 #endif
@@ -160,15 +181,17 @@ struct unmask_session {
   std::uint32_t flags;
   std::unique_ptr<const unmask::loaded_replay> replay;  // null for other policies
   demands own;                                          // of the session's policy
+  unmask::layer_rule_info own_rule;                     // likewise
   std::vector<demands> of_slot;                         // of the policies of the slots' sequences
   std::string_view wants_a_loop;
   std::optional<unmask::host::key_selector> selector;
   std::optional<unmask::host::thread_pool> pool;
   std::shared_ptr<unmask::host::shared_thread_pool> shared;
-  std::unique_ptr<unmask::any_session> session;
-  unmask::any_layer_session* layers = nullptr;                // the same on the host
-  unmask::any_device_layer_session* device_layers = nullptr;  // or on a device
-  std::unique_ptr<unmask::detail::c_api::device_keys> keys;   // there, if a policy drops keys
+  std::unique_ptr<unmask::named_session> host;  // or
+#ifdef UNMASK_C_API_CUDA
+  std::unique_ptr<unmask::detail::c_api::device_session> device;
+  std::unique_ptr<unmask::detail::c_api::device_keys> keys;  // there, if a policy drops keys
+#endif
   unmask::detail::c_api::device_hooks hooks;
   std::string policy;
   std::optional<unmask::trace_file> file;
@@ -186,33 +209,20 @@ struct unmask_session {
 
  private:
   // The memory of the selection of keys on a device, for the first policy that drops some.
-  void make_keys([[maybe_unused]] const unmask::named_parts& parts) {
+  void make_keys([[maybe_unused]] const unmask::named_policy& parts) {
 #ifdef UNMASK_C_API_CUDA
-    if (device_layers != nullptr && parts.cache.drops_keys && keys == nullptr) {
+    if (device != nullptr && parts.cache.drops_keys && keys == nullptr) {
       unmask::check_argument(model.layers >= 1,
                              "options->layers",
                              model.layers,
                              "at least 1 for a policy that drops keys, on a device");
-      keys = unmask::detail::c_api::make_device_keys(capacity.length,
-                                                     static_cast<std::size_t>(capacity.sequences) *
-                                                         static_cast<std::size_t>(model.layers),
-                                                     stream);
+      keys = unmask::detail::c_api::with_bad_alloc([&] {
+        return std::make_unique<unmask::detail::c_api::device_keys>(
+            capacity.length,
+            static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(model.layers),
+            static_cast<cudaStream_t>(stream));
+      });
     }
 #endif
   }
-
-  // Takes a session of either memory space in which each sequence may have a policy.
-  template <class Mixed>
-  void adopt(std::unique_ptr<Mixed> made) {
-    start_with_ = [mixed = made.get()](const auto&... arguments) { mixed->start(arguments...); };
-    session = std::move(made);
-  }
-
-  std::function<void(std::int32_t,
-                     const unmask::named_parts&,
-                     std::int32_t*,
-                     std::int32_t,
-                     const unmask::sequence_shape&,
-                     const unmask::start_options&)>
-      start_with_;
 };

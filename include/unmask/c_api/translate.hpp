@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
 #include <unmask/c_api.h>
+#include <unmask/core/any_rows.hpp>
 #include <unmask/core/renamed.hpp>
 
 #include <algorithm>

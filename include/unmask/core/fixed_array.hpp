@@ -47,6 +47,47 @@ class block {
 
 }  // namespace detail
 
+/// Blocks of memory, one for each of a fixed number of owners, each of which may be replaced.
+class memory_blocks {
+ public:
+  /// `count` empty blocks.
+  explicit memory_blocks(std::size_t count)
+      : blocks_(count, sizeof(detail::block)) {
+    for (std::size_t i = 0; i < count; ++i) {
+      ::new (static_cast<void*>(at(i))) detail::block();
+    }
+  }
+  memory_blocks(memory_blocks&&) = default;             ///< Moves the blocks.
+  memory_blocks& operator=(memory_blocks&&) = default;  ///< Moves the blocks.
+  ~memory_blocks() {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      at(i)->~block();
+    }
+  }
+
+  /// Replaces block i by one of `bytes` bytes, aligned to a cache line, and returns its address.
+  [[nodiscard]] std::byte* replace(std::size_t i, std::size_t bytes) {
+    detail::block fresh(bytes, 1);
+    *at(i) = static_cast<detail::block&&>(fresh);
+    return static_cast<std::byte*>(at(i)->data());
+  }
+  /// Bytes of all blocks.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      sum += at(i)->size();
+    }
+    return sum;
+  }
+
+ private:
+  [[nodiscard]] detail::block* at(std::size_t i) const {
+    return static_cast<detail::block*>(blocks_.data()) + i;
+  }
+
+  detail::block blocks_;
+};
+
 /// Elements in host memory whose number is set at construction: what a session allocates. Can be
 /// moved, not copied. Unlike std::vector it cannot grow, so that a program compiles little code for
 /// each element type.

@@ -131,6 +131,13 @@ enum class skipping : unsigned char {
   kept
 };
 
+/// Constants of a policy's layer rule that an engine needs.
+struct layer_rule_info {
+  bool has_hooks = false;                ///< There is a rule: at_layer() is called.
+  feature reads = feature::hidden;       ///< Tensor that the rule compares.
+  skipping skipped = skipping::dropped;  ///< Treatment of positions that a layer does not compute.
+};
+
 /// Sums over the columns of a row h and its stored predecessor g.
 struct drift_sums {
   float distance_1 = 0.0F;  ///< sum of |h - g|
@@ -252,8 +259,7 @@ struct layer_context {
 /// `allocate(means, budgets, layers, context)`, called before a pass with the means of the last
 /// one. Passes that refresh are measured for it, too, unless a member `allocates` is false.
 ///
-/// The selected rows are copied into the engine's stored rows; with `stores_all` all rows at the
-/// layer are. The stored row is the row as it was last copied.
+/// The selected rows, or with `stores_all` all, are copied into the engine's stored rows.
 template <class P>
 concept layer_rule = part<P> && requires(const P& p,
                                          const drift_sums& sums,
@@ -342,22 +348,20 @@ template <layer_rule P>
 
 /// True if all rows given to a rule are stored, not only the selected ones.
 template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_stores_all(const P& rule) {
+[[nodiscard]] UNMASK_HD constexpr bool rule_stores_all([[maybe_unused]] const P& rule) {
   if constexpr (requires { rule.stores_all; }) {
     return rule.stores_all;
   } else {
-    static_cast<void>(rule);
     return false;
   }
 }
 
 /// True if a rule needs the means of passes that refresh, too.
 template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_allocates(const P& rule) {
+[[nodiscard]] UNMASK_HD constexpr bool rule_allocates([[maybe_unused]] const P& rule) {
   if constexpr (requires { rule.allocates; }) {
     return rule.allocates;
   } else {
-    static_cast<void>(rule);
     return allocating<P>;
   }
 }

@@ -217,7 +217,7 @@ struct row_modifiers {
     return rest;
   }
 
-  /// The same for logits whose element type is known at run time only: <unmask/any_session.hpp>.
+  /// The same for logits whose element type is known at run time only: <unmask/core/any_rows.hpp>.
   operator any_modifiers() const;  // NOLINT(google-explicit-constructor): a view of the same
 };
 

@@ -129,46 +129,38 @@ consteval void check_composition() {
 template <class... Part>
 using part_list = detail::type_list<Part...>;
 
-/// A decoding policy: decides in each step which positions commit which tokens. A product of parts,
-/// in any order.
-///
-/// Exactly one part ranks and exactly one expression is the commit rule; at most one part is the
-/// schedule (semi_autoregressive if there is none); edits and stops may repeat and apply in written
-/// order. A policy is a value: it can be copied, changed, and differ for each sequence.
-template <class... Parts>
-class policy : public detail::pack<Parts...> {
- public:
-  static_assert(sizeof...(Parts) > 0,
-                "a policy needs a ranking and a commit rule, such as policy{by_confidence{}, "
-                "tokens_per_step{1}}");
-  static_assert(
-      (__is_trivially_copyable(Parts) && ...),
-      "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
-  static_assert((requires { Parts::required; } && ...),
-                "a part must declare what it reads: static constexpr statistics required = ...");
+namespace detail {
 
+template <class List>
+struct constants_of;
+
+/// Constants of a policy with these parts, none of which joins others.
+template <class... Part>
+struct constants_of<type_list<Part...>> {
   /// All parts, with those joined by && and || taken apart.
-  using part_list = typename detail::joined<typename detail::parts_in<Parts>::type...>::type;
+  using part_list = detail::type_list<Part...>;
   /// Number of parts, those inside all_of, any_of and at_most counted one by one.
-  static constexpr std::size_t part_total = part_list::size;
+  static constexpr std::size_t part_total = sizeof...(Part);
   template <std::size_t I>
   using part_type = typename detail::element_at<I, part_list>::type;  ///< Type of part I.
 
   /// Statistics that the read of a row collects. The confidence is always among them: reports
   /// contain the log-probability of each token.
-  static constexpr statistics required = (Parts::required | ... | stat::confidence);
+  static constexpr statistics required = (Part::required | ... | stat::confidence);
 
   /// Combined traits of the parts.
-  static constexpr composition together = []<class... Part>(detail::type_list<Part...>) {
-    return composition_of<Part...>();
-  }(part_list{});
+  static constexpr composition together = composition_of<Part...>();
+
+  /// True for a policy whose parts are chosen at run time: the traits below are then those that its
+  /// parts may have, and step/active.hpp says which they have now.
+  static constexpr bool varies = false;
 
   /// True when committed positions may become candidates again.
   static constexpr bool remasks = together.remasks;
   /// True when committed positions are read again because a part may rewrite them.
   static constexpr bool edits_tokens = together.rewrites;
-  /// False when a part decides on a canvas, whose positions stay masked until the end.
-  static constexpr bool commits_tokens = !together.renoises;
+  /// True when a part decides on a canvas, whose positions stay masked until the end.
+  static constexpr bool renoises = together.renoises;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces;
   /// True when a part uses lookahead branches.
@@ -182,7 +174,7 @@ class policy : public detail::pack<Parts...> {
   /// True when a part narrows the range that a forward pass computes: the engine has to keep K/V.
   static constexpr bool caches = together.caches > 0;
   /// True when a part selects the positions that a layer computes, or excludes single positions
-  /// from a pass: the engine then runs its layers through a layer_session.
+  /// from a pass: the engine then calls session::pass().
   static constexpr bool layered = together.layered();
   /// Most tokens that are tracked at one position.
   static constexpr index_t tracks = together.tracks();
@@ -197,11 +189,40 @@ class policy : public detail::pack<Parts...> {
   static constexpr bool anchors = together.anchorings > 0;
   /// True when a part may need rows behind the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
+};
+
+}  // namespace detail
+
+/// A decoding policy: decides in each step which positions commit which tokens. A product of parts,
+/// in any order.
+///
+/// Exactly one part ranks and exactly one expression is the commit rule; at most one part is the
+/// schedule (semi_autoregressive if there is none); edits and stops may repeat and apply in written
+/// order. A policy is a value: it can be copied, changed, and differ for each sequence.
+template <class... Parts>
+class policy : public detail::constants_of<
+                   typename detail::joined<typename detail::parts_in<Parts>::type...>::type> {
+  using constants = detail::constants_of<
+      typename detail::joined<typename detail::parts_in<Parts>::type...>::type>;
+
+ public:
+  using typename constants::part_list;
+  template <std::size_t I>
+  using part_type = typename constants::template part_type<I>;  ///< Type of part I.
+
+  static_assert(sizeof...(Parts) > 0,
+                "a policy needs a ranking and a commit rule, such as policy{by_confidence{}, "
+                "tokens_per_step{1}}");
+  static_assert(
+      (__is_trivially_copyable(Parts) && ...),
+      "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
+  static_assert((requires { Parts::required; } && ...),
+                "a part must declare what it reads: static constexpr statistics required = ...");
 
   /// A policy of these parts, in any order.
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
     requires(sizeof...(Parts) > 0)
-      : detail::pack<Parts...>{{parts}...} {
+      : parts_{{parts}...} {
     []<class... Part>(detail::type_list<Part...>) {
       static_assert(((detail::check_part_functions<Part>(), true) && ...));
     }(part_list{});
@@ -229,6 +250,13 @@ class policy : public detail::pack<Parts...> {
   [[nodiscard]] UNMASK_HD constexpr const part_type<I>& part_at() const {
     return at<I, 0>();
   }
+  /// Part I as given to the constructor, where rules joined by && and || are one.
+  template <std::size_t I>
+  [[nodiscard]] constexpr const auto& given() const {
+    return detail::get_indexed<I,
+                               typename detail::element_at<I, detail::type_list<Parts...>>::type>(
+        parts_);
+  }
 
  private:
   template <std::size_t I, std::size_t Top>
@@ -241,11 +269,13 @@ class policy : public detail::pack<Parts...> {
     using top = typename detail::element_at<Top, detail::type_list<Parts...>>::type;
     constexpr std::size_t count = detail::part_count<top>;
     if constexpr (I < Before + count) {
-      return detail::part<I - Before>(detail::get_indexed<Top, top>(*this));
+      return detail::part<I - Before>(detail::get_indexed<Top, top>(parts_));
     } else {
       return find<I, Top + 1, Before + count>();
     }
   }
+
+  detail::pack<Parts...> parts_;
 };
 
 template <class... Parts>

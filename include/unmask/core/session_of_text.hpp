@@ -9,18 +9,19 @@
 
 namespace UNMASK_NAMESPACE {
 
-template <class Policy, class Backend, bool Layered>
+template <class Policy, class Backend>
 class session;
 
 /// A session whose policy is a text does not compile, with a sentence.
-template <class Text, class Backend, bool Layered>
+template <class Text, class Backend>
   requires std::convertible_to<const Text&, std::string_view>
-class session<Text, Backend, Layered> {
+class session<Text, Backend> {
  public:
-  static_assert(sizeof(Text) == 0,
-                "a session is given a policy of parts, such as policy{by_confidence{}, "
-                "threshold{0.9F}}; for a policy as text make_any_session(text, model, capacity) of "
-                "<unmask/named_policy.hpp> makes one");
+  static_assert(
+      sizeof(Text) == 0,
+      "a session is given a policy of parts, such as policy{by_confidence{}, "
+      "threshold{0.9F}}; for a policy as text named_session(read_policy(text), model, capacity) of "
+      "<unmask/named_policy.hpp> makes one");
   static constexpr memory space = Backend::space;  ///< As in a session.
   /// As in a session.
   session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&) {}

@@ -24,6 +24,12 @@ struct statistics {
   friend constexpr bool operator==(const statistics&, const statistics&) = default;
 };
 
+/// A list of sets of statistics.
+template <statistics... S>
+struct statistics_list {
+  static constexpr std::size_t size = sizeof...(S);  ///< Number of sets.
+};
+
 namespace stat {
 
 /// The best logit and its token. Always present.

@@ -46,45 +46,31 @@ struct mirrored_arrays {
   }
 };
 
-/// Device memory of a session.
+/// Device memory of a session, but for its slots and the reads of rows.
 template <class Policy>
 struct device_arrays : mirrored_arrays {
-  std::byte* slot_bytes = nullptr;
   step::slot_memory<Policy>* slots = nullptr;
-  record<Policy::required>* parts = nullptr;
-  std::uint32_t* arrived = nullptr;
-  std::uint64_t* held = nullptr;
-  std::uint32_t* supplied = nullptr;
   std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
 
-  [[nodiscard]] static device_arrays
-  at(std::byte* base, const session_capacity& capacity, row_shape shape) {
+  [[nodiscard]] static device_arrays at(std::byte* base, const session_capacity& capacity) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
-    const std::size_t lines = lines_of(capacity);
-    const std::size_t rows = lines * static_cast<std::size_t>(capacity.window);
     arena next{base};
     device_arrays a;
-    a.slot_bytes = next.take<std::byte>(slots * step::slot_bytes<Policy>(capacity));
     a.slots = next.take<step::slot_memory<Policy>>(slots);
     a.template take<Policy>(next, capacity);
-    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
-    a.arrived = next.take<std::uint32_t>(rows);
-    a.held = next.take<std::uint64_t>(
-        Policy::truncates ? rows * static_cast<std::size_t>(shape.runs) * held_tokens::capacity
-                          : 0);
-    a.supplied = next.take<std::uint32_t>(lines);
     a.through = next.take<std::uint32_t>(slots);
     a.bytes = next.used();
     return a;
   }
 
-  /// The memory of one slot for the kernels.
-  [[nodiscard]] step::slot_memory<Policy> slot(index_t which,
+  /// The memory of a slot with these needs, in the block that begins at `base`, for the kernels.
+  [[nodiscard]] step::slot_memory<Policy> slot(std::byte* base,
+                                               const step::slot_needs& needs,
+                                               index_t which,
                                                const session_capacity& capacity) const {
     const auto i = static_cast<std::size_t>(which);
-    std::byte* const base = slot_bytes + i * step::slot_bytes<Policy>(capacity);
-    auto m = step::slot_at<Policy>(base, capacity, which);
+    auto m = step::slot_at<Policy>(base, needs, capacity, which);
     m.status = statuses + i;
     m.entries = entries + i * commits_per_slot(capacity);
     if constexpr (Policy::probes > 0) {
@@ -92,6 +78,35 @@ struct device_arrays : mirrored_arrays {
     }
     m.traced = capacity.trace ? traced + i * candidates_per_slot(capacity) : nullptr;
     return m;
+  }
+};
+
+/// Device memory of the reads of rows: cross-block reduction workspaces.
+template <class Policy>
+struct row_arrays {
+  record<Policy::required>* parts = nullptr;
+  std::uint32_t* arrived = nullptr;
+  std::uint64_t* held = nullptr;
+  std::uint32_t* supplied = nullptr;
+  std::size_t bytes = 0;
+
+  /// For so many branches at most, and with or without truncation.
+  [[nodiscard]] static row_arrays at(std::byte* base,
+                                     const session_capacity& capacity,
+                                     row_shape shape,
+                                     index_t branches,
+                                     bool truncates) {
+    const std::size_t lines = lines_of(capacity, branches);
+    const std::size_t rows = lines * static_cast<std::size_t>(capacity.window);
+    arena next{base};
+    row_arrays a;
+    a.parts = next.take<record<Policy::required>>(rows * static_cast<std::size_t>(shape.runs));
+    a.arrived = next.take<std::uint32_t>(rows);
+    a.held = next.take<std::uint64_t>(
+        truncates ? rows * static_cast<std::size_t>(shape.runs) * held_tokens::capacity : 0);
+    a.supplied = next.take<std::uint32_t>(lines);
+    a.bytes = next.used();
+    return a;
   }
 };
 

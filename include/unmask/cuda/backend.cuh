@@ -18,7 +18,7 @@
 /// can instantiate them.
 namespace UNMASK_NAMESPACE::device {
 
-template <class T, class Policy>
+template <class T, statistics S, class Policy>
 cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
@@ -27,7 +27,7 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
   const dim3 grid(static_cast<unsigned>(window),
                   static_cast<unsigned>(device_view.shape.runs),
                   static_cast<unsigned>(batch.count));
-  read_rows<T, exact_exponential>
+  read_rows<T, exact_exponential, S.bits>
       <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(device_view, batch);
   return cudaGetLastError();
 }

@@ -10,7 +10,7 @@
 #include <unmask/cuda/passes.hpp>
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/cuda/tuning.hpp>
-#include <unmask/step/slot.hpp>
+#include <unmask/step/state_bytes.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -72,6 +72,15 @@ class on_stream::workspace {
              const sequence_shape& geometry,
              const start_options& options);
 
+  /// Makes room for a sequence of this policy in a slot. If the slot has none it synchronises,
+  /// allocates, and the sequence in it is lost; a graph that was captured before must be captured
+  /// again.
+  void reserve(index_t slot, const Policy& policy) {
+    if constexpr (Policy::varies) {
+      reserve(slot, step::needs_of(policy, capacity_), step::truncates_now(policy));
+    }
+  }
+
   /// Enqueues one segment's logits; decide() reads them. Row r of `logits` is row r of the
   /// request's segment.
   void enqueue(const segment& s,
@@ -111,6 +120,7 @@ class on_stream::workspace {
 
   /// Progress of a slot's pass through the layers, as known to the host; see device::known_passes.
   /// For layered policies.
+  [[nodiscard]] bool is_layered(index_t slot) { return passes_.is_layered(slot); }
   [[nodiscard]] bool hooks(index_t slot, index_t layer) { return passes_.hooks(slot, layer); }
   [[nodiscard]] index_t next_hook(index_t slot) { return passes_.next_hook(slot); }
   [[nodiscard]] bool has_passed(index_t slot) { return passes_.has_passed(slot); }
@@ -131,6 +141,15 @@ class on_stream::workspace {
                 index_t layer,
                 std::span<layer_hook<float16, space>> hooks);
 
+  /// Bytes of the slots.
+  [[nodiscard]] std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const std::size_t size : slot_sizes_) {
+      sum += size;
+    }
+    return sum;
+  }
+
   /// The kernels' view of the session, and the number of threads of a block that decides a slot.
   [[nodiscard]] const device::session_device_view<Policy>& device_view() const {
     return device_view_;
@@ -139,6 +158,8 @@ class on_stream::workspace {
  private:
   enum class kind : unsigned char { f32, bf16, f16 };
 
+  void reserve(index_t slot, const step::slot_needs& needs, bool truncates);
+  void reserve_rows(index_t branches, bool truncates);
   void launch(bool decides);
   [[nodiscard]] std::int64_t forwards() const;
   void fetch_lists();
@@ -160,6 +181,8 @@ class on_stream::workspace {
   device::session_device_view<Policy> device_view_;
   std::size_t scratch_;
   device::device_bytes memory_;
+  device::device_bytes row_memory_;
+  std::vector<device::device_bytes> slot_memory_;  ///< by slot
   device::pinned_bytes mirror_;
   device::event seen_;
   device::device_arrays<Policy> device_;
@@ -168,6 +191,12 @@ class on_stream::workspace {
   // Segments given since the last launch.
   device::row_batch batch_;
   kind kind_ = kind::f32;
+  index_t row_kind_ = 0;
+  // By slot: needs of its memory, its size, and the kind of rows of its sequence.
+  std::vector<step::slot_needs> needs_;
+  std::vector<std::size_t> slot_sizes_;
+  std::vector<index_t> row_kinds_;
+  bool truncates_ = false;
   // True if part of this step was already launched.
   bool split_ = false;
   // Slots whose `editable` bytes may still be copied.

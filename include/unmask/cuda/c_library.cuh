@@ -10,18 +10,21 @@
 #if defined(UNMASK_C_IMPLEMENTATION)
 
 #  include <unmask/cuda.cuh>
-#  include <unmask/cuda/c_device.hpp>
-#  include <unmask/cuda/key_selector.cuh>
+#  include <unmask/named_policy.hpp>
 
-namespace UNMASK_NAMESPACE::detail::c_api {
+namespace UNMASK_NAMESPACE {
 
-std::unique_ptr<mixed_device_session> device_session(const unmask::named_parts& parts,
-                                                     const unmask::model_info& model,
-                                                     const unmask::session_capacity& capacity,
-                                                     void* stream) {
-  return device_session_of<few_layer_compositions>(parts, model, capacity, stream);
-}
+template class on_stream::workspace<named_policy>;
 
-}  // namespace UNMASK_NAMESPACE::detail::c_api
+namespace device {
+
+template cudaError_t launch_scores(const key_products<float>&, cudaStream_t) noexcept;
+template cudaError_t launch_scores(const key_products<bfloat16>&, cudaStream_t) noexcept;
+template cudaError_t launch_scores(const key_products<float16>&, cudaStream_t) noexcept;
+template cudaError_t launch_selection(const selection_arguments<float>&, cudaStream_t) noexcept;
+
+}  // namespace device
+
+}  // namespace UNMASK_NAMESPACE
 
 #endif

@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::device {
 template <class Policy>
 struct session_device_view {
   const step::slot_memory<Policy>* slots = nullptr;
-  /// session_capacity::branches.
+  /// Most lookahead branches of a slot.
   index_t branches = 0;
   row_shape shape;
   /// For each line and scored position: shape.runs records and a counter, which is zero between
@@ -69,11 +69,13 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
   b.sync();
   copy_objects(b, status, device_view.mirror + slot, 1);
   if constexpr (Policy::layered) {
-    copy_objects(b, m.layers.state, device_view.passes + slot, 1);
-    copy_objects(b,
-                 m.layers.budgets,
-                 device_view.budgets + std::ptrdiff_t{slot} * device_view.layers,
-                 device_view.layers);
+    if (m.layers.state != nullptr) {
+      copy_objects(b, m.layers.state, device_view.passes + slot, 1);
+      copy_objects(b,
+                   m.layers.budgets,
+                   device_view.budgets + std::ptrdiff_t{slot} * device_view.layers,
+                   device_view.layers);
+    }
   }
   b.sync();
   if (b.lane() == 0) {
@@ -81,10 +83,12 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
   }
 }
 
-/// Number of lines of a session.
+/// Number of lines of a session whose slots have so many branches at most.
+[[nodiscard]] inline std::size_t lines_of(const session_capacity& capacity, index_t branches) {
+  return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(1 + branches);
+}
 [[nodiscard]] inline std::size_t lines_of(const session_capacity& capacity) {
-  return static_cast<std::size_t>(capacity.sequences) *
-         static_cast<std::size_t>(1 + capacity.branches);
+  return lines_of(capacity, capacity.branches);
 }
 
 }  // namespace unmask::device

@@ -60,7 +60,7 @@ UNMASK_HD void sweep_chunks(const auto& b,
 
 /// Completes the record of a row by reading the row again, with the bits of host::read_again().
 /// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row().
-template <class Exponential, statistics S, element T, class Edit>
+template <class Exponential, statistics S, element T, class Edit, statistics Part>
 UNMASK_HD void read_again(const auto& b,
                           record<S>& whole,
                           const row_input<T>& row,
@@ -68,7 +68,7 @@ UNMASK_HD void read_again(const auto& b,
                           const tracked_logits& tracked,
                           const truncation& rules,
                           index_t run_chunks,
-                          record<S>* parts,
+                          record<Part>* parts,
                           second_space<S>& space) {
   constexpr statistics sums = canonical::row_sums<S>;
   const index_t chunks = canonical::chunks_of(row.columns);
@@ -92,7 +92,7 @@ UNMASK_HD void read_again(const auto& b,
   canonical::kept_race race{.best = whole.best, .draw = row.draw};
   canonical::kept_totals<S> totals;
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
-  static_assert(sizeof(record<sums>) <= sizeof(record<S>));
+  static_assert(sizeof(record<sums>) <= sizeof(record<Part>));
   auto* const shared = reinterpret_cast<record<sums>*>(parts);
   for (index_t run = 0; run < runs; ++run) {
     const index_t from = run * run_chunks;

@@ -77,6 +77,27 @@ make_device_bytes(const allocator_ref& from, std::size_t bytes, cudaStream_t str
   return {static_cast<std::byte*>(from.allocate(bytes, stream)), release_device{from, stream}};
 }
 
+/// Waits for the stream before memory on it is freed, if it still is where this goes out of scope:
+/// a call behind one that enqueued its use has failed.
+class wait_before_release {
+ public:
+  /// For memory that was not used on the stream before.
+  wait_before_release(const device_bytes& memory, cudaStream_t stream)
+      : memory_(memory)
+      , stream_(stream) {}
+  wait_before_release(const wait_before_release&) = delete;
+  wait_before_release& operator=(const wait_before_release&) = delete;
+  ~wait_before_release() {
+    if (memory_ != nullptr) {
+      static_cast<void>(cudaStreamSynchronize(stream_));
+    }
+  }
+
+ private:
+  const device_bytes& memory_;
+  cudaStream_t stream_;
+};
+
 struct release_pinned {
   cudaStream_t stream = nullptr;
   void operator()(std::byte* p) const {

@@ -19,12 +19,13 @@ namespace UNMASK_NAMESPACE::device {
 template <class Policy>
 class known_passes {
  public:
-  known_passes(index_t layers, const host_arrays& shown)
-      : layers_(layers)
-      , shown_(shown) {}
+  known_passes(const session_capacity& capacity, const host_arrays& shown)
+      : layers_(capacity.layers)
+      , shown_(shown)
+      , slots_(static_cast<std::size_t>(capacity.sequences)) {}
 
-  /// Slots in ascending order; `memory` is device memory.
-  void add_slot(const step::layer_memory& memory) { slots_.emplace_back().memory = memory; }
+  /// Sets the device memory of a slot.
+  void set_slot(index_t slot, const step::layer_memory& memory) { at(slot).memory = memory; }
 
   void start(index_t slot, const Policy& policy, const sequence_shape& geometry) {
     known& k = at(slot);
@@ -41,6 +42,10 @@ class known_passes {
 
   // All functions below concern the pass that the device last reported to the host.
 
+  /// True if the slot's sequence computes some of the positions of a layer only.
+  [[nodiscard]] bool is_layered(index_t slot) {
+    return at(slot).policy && step::layered_now(*at(slot).policy);
+  }
   [[nodiscard]] bool hooks(index_t slot, index_t layer) {
     if constexpr (step::layers::has_rule<Policy>) {
       return rule_of(at(slot)).hooks(layer, layers_);

@@ -125,7 +125,8 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
 
 /// One thread block's share of a row: run `run` of the row's chunks, with `run_chunks` (a power of
 /// two) chunks in a run. The block that completes a row writes its record to `out`, with the bits
-/// of canonical::fold_chunk and canonical::chunk_tree for any division.
+/// of canonical::fold_chunk and canonical::chunk_tree for any division. `out` is a record
+/// of at least the statistics S.
 ///
 /// Returns true in the first warp of that block: all results of the read are written and visible to
 /// this warp.
@@ -141,7 +142,7 @@ UNMASK_HD bool read_row(const auto& b,
                         index_t run_chunks,
                         const row_reduction<S>& at,
                         record<S>* nodes,
-                        record<S>& out,
+                        auto& out,
                         warp_list* lists = nullptr) {
   const index_t chunks = canonical::chunks_of(row.columns);
   const index_t runs = (chunks + run_chunks - 1) / run_chunks;
@@ -217,7 +218,7 @@ UNMASK_HD bool read_row(const auto& b,
     whole.previous_square = row.before.seen ? row.before.square : 0.0F;
   }
   if (b.warp_lane() == 0) {
-    out = whole;
+    copy_statistics<S>(whole, out);
   }
   b.sync_warp();
   return true;

@@ -6,6 +6,13 @@
 
 namespace UNMASK_NAMESPACE::device {
 
+/// True if a read of these statistics, as bits, compares rows or holds columns.
+template <unsigned Statistics>
+[[nodiscard]] constexpr bool is_wide() {
+  constexpr statistics s{Statistics};
+  return s.contains(stat::drift) || s.contains(stat::divergence) || s.contains(stat::kept);
+}
+
 /// Reads the rows of a batch and, if the batch says so, decides its slots: grid (window, runs,
 /// segments), read_threads to a block. Dynamic shared memory: scratch_bytes() if it decides.
 ///
@@ -13,24 +20,23 @@ namespace UNMASK_NAMESPACE::device {
 /// held columns, so they get the registers of two blocks. Blocks without a row to read end at once:
 /// the grid depends on capacities only and the plans are read here, so a captured launch stays
 /// valid as the sequences proceed.
-template <class T, class Exponential, class Policy>
-__global__ void
-__launch_bounds__(read_threads,
-                  Policy::compares || Policy::truncates ? 2 : read_blocks_per_multiprocessor)
+template <class T, class Exponential, unsigned Statistics, class Policy>
+__global__ void __launch_bounds__(read_threads,
+                                  is_wide<Statistics>() ? 2 : read_blocks_per_multiprocessor)
     read_rows(const session_device_view<Policy> device_view,
               const __grid_constant__ row_batch batch) {
-  using space = read_space<T, Policy>;
+  using space = read_space<T, statistics{Statistics}, Policy>;
   extern __shared__ __align__(64) unsigned char scratch[];
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
-  step_position<T, Exponential>(device_block<read_threads>{},
-                                device_view,
-                                batch,
-                                static_cast<index_t>(blockIdx.z),
-                                static_cast<index_t>(blockIdx.x),
-                                static_cast<index_t>(blockIdx.y),
-                                *reinterpret_cast<space*>(shared),
-                                reinterpret_cast<std::byte*>(scratch));
+  step_position<Exponential>(device_block<read_threads>{},
+                             device_view,
+                             batch,
+                             static_cast<index_t>(blockIdx.z),
+                             static_cast<index_t>(blockIdx.x),
+                             static_cast<index_t>(blockIdx.y),
+                             *reinterpret_cast<space*>(shared),
+                             reinterpret_cast<std::byte*>(scratch));
 }
 
 }  // namespace unmask::device

@@ -76,12 +76,18 @@ struct no_keep_room {
   static constexpr warp_list* lists = nullptr;
 };
 
-/// Shared memory of a block that reads: the chunks occupy all registers.
-template <element T, class Policy>
+/// True if the kernel that reads the statistics S also truncates rows of the policy.
+template <statistics S, class Policy>
+inline constexpr bool keeps_columns = Policy::truncates && provides_v<S, stat::kept>;
+
+/// Shared memory of a block that reads the statistics S: the chunks occupy all registers.
+template <element T, statistics S, class Policy>
 struct read_space {
-  record<Policy::required> nodes[node_count<Policy::required>];
+  static constexpr statistics contents = S;
+
+  record<S> nodes[node_count<S>];
   row_input<T> row;
-  std::conditional_t<Policy::truncates, keep_room<Policy>, no_keep_room> keep;
+  std::conditional_t<keeps_columns<S, Policy>, keep_room<Policy>, no_keep_room> keep;
   /// Written by lane 0, read by all.
   bool verdict;
 };
@@ -104,7 +110,7 @@ template <element T, class Policy>
   const model_info& model = m.state->model;
   std::ptrdiff_t r = math::max(position - model.logits_shift, index_t{0}) - from.rows.first;
   if constexpr (Policy::layered) {
-    r = m.layers.row_of[i];
+    r = step::layered_now(*m.policy) ? m.layers.row_of[i] : r;
   }
   row.logits = static_cast<const T*>(from.logits) + r * batch.stride;
   row.columns = model.vocab;
@@ -126,11 +132,12 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_rows(const step::slot_memory<Policy>& m,
                                       const segment_rows& from) {
   if constexpr (Policy::layered) {
-    return step::has_passed(m) && m.layers.state->rows <= from.rows.size();
-  } else {
-    const range wanted = m.status->rows;
-    return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
+    if (step::layered_now(*m.policy)) {
+      return step::has_passed(m) && m.layers.state->rows <= from.rows.size();
+    }
   }
+  const range wanted = m.status->rows;
+  return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
 }
 
 }  // namespace detail
@@ -139,14 +146,14 @@ namespace detail {
 
 // Truncates the row of scored position i, which was just read. `through` is true in the first warp
 // of the block that completed it.
-template <element T, class Exponential, class Policy>
+template <class Exponential, element T, statistics S, class Policy>
 UNMASK_HD void cut_row(const auto& b,
                        const session_device_view<Policy>& device_view,
                        const segment_rows& from,
-                       const row_reduction<Policy::required>& at,
+                       const row_reduction<S>& at,
                        index_t i,
                        bool through,
-                       read_space<T, Policy>& space) {
+                       read_space<T, S, Policy>& space) {
   const step::slot_memory<Policy> m = device_view.slots[from.slot];
   if (through) {
     const auto warp = warp_of(b);
@@ -187,14 +194,14 @@ UNMASK_HD void cut_row(const auto& b,
 ///
 /// Returns true in the first warp of one block for each position, after all its blocks have read
 /// what they need; those of a position without a row have read the plan.
-template <element T, class Exponential, class Policy>
+template <class Exponential, element T, statistics S, class Policy>
 UNMASK_HD bool read_position(const auto& b,
                              const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
-                             read_space<T, Policy>& space) {
+                             read_space<T, S, Policy>& space) {
   const segment_rows from = batch.segments[n];
   const step::slot_memory<Policy> m = device_view.slots[from.slot];
   const plan& now = m.status->next;
@@ -208,7 +215,7 @@ UNMASK_HD bool read_position(const auto& b,
     }
     row_input<T> row;
     space.verdict = can_step && detail::row_of(m, batch, from, i, row);
-    if constexpr (Policy::truncates) {
+    if constexpr (keeps_columns<S, Policy>) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
       row.held = cuts ? &space.keep.held : nullptr;
     }
@@ -218,27 +225,31 @@ UNMASK_HD bool read_position(const auto& b,
   if (!space.verdict) {
     return b.warp() == 0 && (runs == 1 || detail::counts_last(b, device_view.arrived + cell, runs));
   }
-  row_reduction<Policy::required> at{device_view.parts + cell * runs, device_view.arrived + cell};
-  if constexpr (Policy::truncates) {
+  // Records of a kind have their places in memory for those of all statistics.
+  auto* const parts = reinterpret_cast<record<S>*>(device_view.parts);
+  row_reduction<S> at{parts + cell * runs, device_view.arrived + cell};
+  if constexpr (keeps_columns<S, Policy>) {
     at.held = device_view.held + cell * runs * warp_list::held;
   }
   record<Policy::required>& out = m.row(from.branch, i);
-  const bool through = read_row<Policy::required, Exponential>(b,
-                                                               space.row,
-                                                               step::transform_of(m),
-                                                               run,
-                                                               device_view.shape.run_chunks,
-                                                               at,
-                                                               space.nodes,
-                                                               out,
-                                                               space.keep.lists);
+  const bool through = read_row<S, Exponential>(b,
+                                                space.row,
+                                                step::transform_of(m),
+                                                run,
+                                                device_view.shape.run_chunks,
+                                                at,
+                                                space.nodes,
+                                                out,
+                                                space.keep.lists);
   if (through && b.warp_lane() == 0) {
     const range columns = {0, space.row.columns};
     step::name_token(m, now.score.first + i, columns, space.row.allowed, out);
     step::name_listed(m, i, columns, space.row.allowed, space.row.excluded_logits);
   }
-  if constexpr (Policy::truncates) {
-    detail::cut_row<T, Exponential>(b, device_view, from, at, i, through, space);
+  if constexpr (keeps_columns<S, Policy>) {
+    if (step::truncates_now(*m.policy)) {
+      detail::cut_row<Exponential>(b, device_view, from, at, i, through, space);
+    }
   }
   return through;
 }
@@ -274,16 +285,16 @@ template <class Policy>
 
 /// read_position(), and the decision of the slot by its last block to finish: the whole step in one
 /// launch. `scratch` as for decide_slot().
-template <element T, class Exponential, class Policy>
+template <class Exponential, element T, statistics S, class Policy>
 UNMASK_HD void step_position(const auto& b,
                              const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
-                             read_space<T, Policy>& space,
+                             read_space<T, S, Policy>& space,
                              std::byte* scratch) {
-  const bool through = read_position<T, Exponential>(b, device_view, batch, n, i, run, space);
+  const bool through = read_position<Exponential>(b, device_view, batch, n, i, run, space);
   if (!batch.decides) {
     return;
   }

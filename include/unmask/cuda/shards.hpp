@@ -51,7 +51,7 @@ struct shard_device_view {
 /// registers, all of which the chunks occupy.
 template <element T, class Policy>
 struct shard_space {
-  read_space<T, Policy> read;
+  read_space<T, Policy::required, Policy> read;
   shard_run run;
   row_reduction<Policy::required> at;
   record<Policy::required>* out;

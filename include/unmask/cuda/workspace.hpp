@@ -17,8 +17,8 @@ namespace UNMASK_NAMESPACE {
 namespace device {
 
 /// Enqueues step_position() for every segment of the batch, run and position of the window, with
-/// `scratch` bytes of shared memory.
-template <class T, class Policy>
+/// `scratch` bytes of shared memory. It reads the statistics S.
+template <class T, statistics S, class Policy>
 [[nodiscard]] cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                                        const row_batch& batch,
                                        index_t window,
@@ -48,58 +48,105 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     : model_(model)
     , capacity_(capacity)
     , where_(where)
-    , device_view_{.branches = capacity.branches,
-                   .shape = device::shape_rows(
+    , device_view_{.shape = device::shape_rows(
                        static_cast<std::int64_t>(device::lines_of(capacity)) * capacity.window,
                        model.vocab,
                        device::multiprocessors())}
     , scratch_(device::scratch_bytes<Policy>(capacity.window))
-    , memory_(device::make_device_bytes(
-          where.allocator,
-          device::device_arrays<Policy>::at(nullptr, capacity, device_view_.shape).bytes,
-          where.stream))
+    , memory_(device::make_device_bytes(where.allocator,
+                                        device::device_arrays<Policy>::at(nullptr, capacity).bytes,
+                                        where.stream))
+    , slot_memory_(static_cast<std::size_t>(capacity.sequences))
     , mirror_(device::make_pinned_bytes(device::host_arrays::at<Policy>(nullptr, capacity).bytes,
                                         where.stream))
     , seen_(device::make_event())
-    , device_(device::device_arrays<Policy>::at(memory_.get(), capacity, device_view_.shape))
+    , device_(device::device_arrays<Policy>::at(memory_.get(), capacity))
     , host_(device::host_arrays::at<Policy>(mirror_.get(), capacity))
-    , passes_(capacity.layers, host_)
-    , staged_(static_cast<std::size_t>(capacity.sequences)) {
+    , passes_(capacity, host_)
+    , needs_(slot_memory_.size())
+    , slot_sizes_(slot_memory_.size())
+    , row_kinds_(slot_memory_.size())
+    , staged_(slot_memory_.size()) {
   check_argument(device_view_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
                  model.vocab,
                  "at most " + std::to_string(device::max_run_chunks * device::max_run_chunks *
                                              canonical::chunk_columns));
   device_view_.slots = device_.slots;
-  device_view_.parts = device_.parts;
-  device_view_.arrived = device_.arrived;
-  device_view_.held = device_.held;
-  device_view_.supplied = device_.supplied;
   device_view_.through = device_.through;
   device_view_.mirror = host_.statuses;
   device_view_.running = host_.running;
   device_view_.passes = host_.passes;
   device_view_.budgets = host_.budgets;
   device_view_.layers = capacity.layers;
-  std::vector<step::slot_memory<Policy>> slots;
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
-    slots.push_back(device_.slot(slot, capacity));
     std::construct_at(host_.statuses + slot);
     std::construct_at(host_.running + slot, std::uint32_t{0});
     if constexpr (Policy::layered) {
       std::construct_at(host_.passes + slot);
-      passes_.add_slot(slots.back().layers);
     }
   }
   // Zeroes: every slot is idle, every counter ready.
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
-  device::check(cudaMemcpyAsync(device_.slots,
-                                slots.data(),
-                                slots.size() * sizeof(step::slot_memory<Policy>),
-                                cudaMemcpyHostToDevice,
-                                where.stream),
-                "cudaMemcpyAsync of the slots");
-  device::check(cudaStreamSynchronize(where.stream), "cudaStreamSynchronize");
+  step::slot_needs needs = step::needs_of<Policy>(capacity);
+  if constexpr (Policy::varies) {
+    needs.compares = needs.layered = false;
+  }
+  reserve_rows(capacity.branches, Policy::truncates && !Policy::varies);
+  for (index_t slot = 0; slot < capacity.sequences; ++slot) {
+    reserve(slot, needs, false);
+  }
+}
+
+// Makes room for the reads of rows. No launch may be under way that has not the memory yet.
+template <class Policy>
+void on_stream::workspace<Policy>::reserve_rows(index_t branches, bool truncates) {
+  if (row_memory_ != nullptr && branches <= device_view_.branches && truncates <= truncates_) {
+    return;
+  }
+  branches = math::max(branches, device_view_.branches);
+  truncates = truncates || truncates_;
+  const auto at = [&](std::byte* base) {
+    return device::row_arrays<Policy>::at(base, capacity_, device_view_.shape, branches, truncates);
+  };
+  const std::size_t bytes = at(nullptr).bytes;
+  auto memory = device::make_device_bytes(where_.allocator, bytes, where_.stream);
+  const device::wait_before_release wait(memory, where_.stream);
+  device::check(cudaMemsetAsync(memory.get(), 0, bytes, where_.stream), "cudaMemsetAsync");
+  device::check(cudaStreamSynchronize(where_.stream), "cudaStreamSynchronize");
+  row_memory_ = std::move(memory);
+  const auto arrays = at(row_memory_.get());
+  device_view_.branches = branches;
+  device_view_.parts = arrays.parts;
+  device_view_.arrived = arrays.arrived;
+  device_view_.held = arrays.held;
+  device_view_.supplied = arrays.supplied;
+  truncates_ = truncates;
+}
+
+template <class Policy>
+void on_stream::workspace<Policy>::reserve(index_t slot,
+                                           const step::slot_needs& wanted,
+                                           bool truncates) {
+  reserve_rows(wanted.branches, truncates || truncates_);
+  const auto i = static_cast<std::size_t>(slot);
+  const step::slot_needs needs = slot_memory_[i] == nullptr ? wanted : wanted.joined(needs_[i]);
+  if (slot_memory_[i] != nullptr && needs == needs_[i]) {
+    return;
+  }
+  const std::size_t bytes = step::slot_bytes<Policy>(needs, capacity_);
+  auto memory = device::make_device_bytes(where_.allocator, bytes, where_.stream);
+  const auto m = device_.slot(memory.get(), needs, slot, capacity_);
+  const device::wait_before_release wait(memory, where_.stream);
+  device::check(cudaMemsetAsync(memory.get(), 0, bytes, where_.stream), "cudaMemsetAsync");
+  device::check(
+      cudaMemcpyAsync(device_.slots + slot, &m, sizeof m, cudaMemcpyHostToDevice, where_.stream),
+      "cudaMemcpyAsync of a slot");
+  device::check(cudaStreamSynchronize(where_.stream), "cudaStreamSynchronize");
+  slot_memory_[i] = std::move(memory);
+  needs_[i] = needs;
+  slot_sizes_[i] = bytes;
+  passes_.set_slot(slot, m.layers);
 }
 
 template <class Policy>
@@ -129,6 +176,7 @@ void on_stream::workspace<Policy>::start(index_t slot,
   }
   device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
+  row_kinds_[i] = step::row_kind_of(policy);
   if constexpr (Policy::layered) {
     passes_.start(slot, policy, geometry);
   }
@@ -148,12 +196,15 @@ void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
   shared.stride = logits.stride;
   shared.unconditional_stride = modifiers.unconditional_stride;
   shared.allowed_stride = modifiers.allowed_stride;
-  if (kind_ != type || !batch_.takes_more_like(shared)) {
+  const index_t row_kind = row_kinds_[static_cast<std::size_t>(s.slot)];
+  if (kind_ != type || row_kind_ != row_kind || !batch_.takes_more_like(shared)) {
     run();
     batch_ = shared;
     kind_ = type;
+    row_kind_ = row_kind;
   }
-  const range rows = Policy::layered ? range{0, logits.rows} : s.rows;
+  const bool is_layered = Policy::layered && passes_.is_layered(s.slot);
+  const range rows = is_layered ? range{0, logits.rows} : s.rows;
   batch_.segments[batch_.count++] = {
       logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, s.branch};
 }
@@ -186,7 +237,16 @@ void on_stream::workspace<Policy>::launch(bool decides) {
   batch.decides = decides;
   const std::size_t scratch = decides ? scratch_ : 0;
   const auto launch_as = [&]<class T>(const T&) {
-    return device::launch_reads<T>(device_view_, batch, capacity_.window, scratch, where_.stream);
+    const auto launch_kind = [&]<statistics... S>(statistics_list<S...>) {
+      cudaError_t status = cudaSuccess;
+      index_t k = 0;
+      ((k++ == row_kind_ ? status = device::launch_reads<T, S>(
+                               device_view_, batch, capacity_.window, scratch, where_.stream)
+                         : status),
+       ...);
+      return status;
+    };
+    return launch_kind(step::row_kinds_of<Policy>{});
   };
   device::check(kind_ == kind::f32    ? launch_as(float{})
                 : kind_ == kind::bf16 ? launch_as(bfloat16{})

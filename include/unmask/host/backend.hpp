@@ -8,14 +8,15 @@
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_instruction_set.hpp>
-#include <unmask/host/row_reader.hpp>
+#include <unmask/host/row_readers.hpp>
 #include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
 #include <unmask/host/slot_edit.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
-#include <unmask/step/truncate.hpp>
+#include <unmask/step/state_bytes.hpp>
 
+#include <cstring>
 #include <new>
 #include <span>
 
@@ -45,100 +46,45 @@ class on_host::workspace {
  public:
   workspace(const model_info& model, const session_capacity& capacity, const on_host& where)
       : model_(model)
+      , capacity_(capacity)
       , where_(where)
-      , memory_(step::slot_bytes<Policy>(capacity) / sizeof(line) *
-                static_cast<std::size_t>(capacity.sequences))
+      , memory_(static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , slots_(statuses_.size(),
-               [&](std::size_t slot) {
-                 const std::size_t lines = memory_.size() / statuses_.size();
-                 auto memory = step::slot_at<Policy>(
-                     memory_[slot * lines].bytes, capacity, static_cast<index_t>(slot));
-                 memory.status = &statuses_[slot];
-                 return memory;
-               })
-      , rows_(step::most_rows<Policy>(capacity), where.executor, where.instruction_set)
-      , targets_(step::most_rows<Policy>(capacity))
-      , again_(Policy::truncates ? targets_.size() : 0) {}
+      , slots_(statuses_.size(), [](std::size_t) { return step::slot_at<Policy>(nullptr, {}); })
+      , rows_(where.executor, where.instruction_set) {
+    if constexpr (!Policy::varies) {
+      for (index_t slot = 0; slot < capacity.sequences; ++slot) {
+        reserve(slot, step::needs_of<Policy>(capacity), 0);
+      }
+    }
+  }
+
+  /// Makes room for a sequence of this policy in a slot. Allocates if the slot has none; the
+  /// sequence in it is then lost.
+  void reserve(index_t slot, const Policy& policy) {
+    if constexpr (Policy::varies) {
+      reserve(slot, step::needs_of(policy, capacity_), step::row_kind_of(policy));
+    }
+  }
 
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::host> tokens,
              const sequence_shape& geometry,
-             const start_options& options) {
-    const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
-    token_id suppressed[max_suppressed];
-    const index_t count = suppressed_tokens(model_, options, suppressed);
-    for (index_t k = 0; k < count; ++k) {
-      m.suppressed[k] = suppressed[k];
-    }
-    ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
-    *m.sequence = {};
-    *m.step_reductions = {};
-    *m.state = {};
-    m.state->model = model_;
-    m.state->geometry = geometry;
-    m.state->tokens = tokens.data;
-    m.state->suppressed_count = count;
-    *m.status = {};
-    step::begin(serial{}, m, options.editable.empty() ? nullptr : options.editable.data());
-  }
+             const start_options& options);
 
   /// Enqueues the masked rows of one segment; decide() reads them. Row r of `logits` is row r of
   /// the request's segment.
   template <element T>
   void enqueue(const segment& s,
                const rows_view<T, memory::host>& logits,
-               const row_modifiers<T>& modifiers) {
-    const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
-    const range read = m.read_range();
-    const host::row_edit edit = host::slot_edit(m);
-    for (index_t i = 0; i < read.size(); ++i) {
-      const index_t position = read.first + i;
-      if (!m.reads(s.branch, i)) {
-        continue;
-      }
-      const index_t r = row_of(m, s, position, i);
-      const row_modifiers<T> modifier = modifiers.from_row(r);
-      row_input<T>& in = rows_.template enqueue<T>(edit);
-      in.logits = logits.row(r);
-      in.unconditional = modifier.unconditional;
-      in.allowed = modifier.allowed;
-      in.cfg_scale = modifier.cfg_scale;
-      set_options(in, m, s, i);
-    }
-  }
+               const row_modifiers<T>& modifiers);
 
   /// Reads the rows enqueued so far, of all sequences together.
-  void run() {
-    rows_.run();
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      const target& t = targets_[r];
-      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
-      const range columns = {0, model_.vocab};
-      step::name_token(m, t.position, columns, t.allowed, rows_[r]);
-      step::name_listed(
-          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
-      m.records[t.index] = rows_[r];
-    }
-    if constexpr (Policy::truncates) {
-      truncate();
-    }
-    rows_.clear();
-  }
+  void run();
 
   /// Reads the remaining rows and decides the slots of these segments.
-  void decide(std::span<const segment> segments) {
-    run();
-    for (const step::slot_memory<Policy>& m : slots_) {
-      step::begin_report(serial{}, m);
-    }
-    for (const segment& s : segments) {
-      if (s.branch == 0) {
-        step::decide(serial{}, slots_[static_cast<std::size_t>(s.slot)]);
-      }
-    }
-  }
+  void decide(std::span<const segment> segments);
 
   [[nodiscard]] std::span<const step::slot_status> statuses() const {
     return {statuses_.data(), statuses_.size()};
@@ -156,6 +102,12 @@ class on_host::workspace {
   [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {
     return slots_[static_cast<std::size_t>(slot)];
   }
+  /// True if the slot's sequence computes some of the positions of a layer only.
+  [[nodiscard]] bool is_layered(index_t slot) const {
+    return step::layered_now(*memory_of(slot).policy);
+  }
+  /// Bytes of the slots.
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
   /// next hook, whether all are passed, the active positions, the rows of logits to return.
   [[nodiscard]] bool hooks(index_t slot, index_t layer) const
@@ -257,10 +209,11 @@ class on_host::workspace {
   [[nodiscard]] index_t
   row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
     if constexpr (Policy::layered) {
-      return m.layers.row_of[i];
-    } else {
-      return math::max(position - model_.logits_shift, index_t{0}) - s.rows.first;
+      if (step::layered_now(*m.policy)) {
+        return m.layers.row_of[i];
+      }
     }
+    return math::max(position - model_.logits_shift, index_t{0}) - s.rows.first;
   }
 
   template <element T>
@@ -276,77 +229,171 @@ class on_host::workspace {
     }
   }
 
-  // Slots begin at cache lines of their own.
-  struct alignas(step::slot_layout::alignment) line {
-    std::byte bytes[step::slot_layout::alignment];
-  };
-
-  // Destination of a row's record, slot_memory::records[index], and inputs of step::name_token()
-  // and step::name_listed().
-  struct target {
-    index_t slot = 0;
-    index_t index = 0;
-    index_t position = 0;
-    const std::uint32_t* allowed = nullptr;
-    float* excluded_logits = nullptr;
-  };
+  void reserve(index_t slot, const step::slot_needs& wanted, index_t kind) {
+    const auto i = static_cast<std::size_t>(slot);
+    const step::slot_needs needs =
+        slots_[i].state == nullptr ? wanted : wanted.joined(slots_[i].needs);
+    std::size_t rows = step::most_rows(needs, capacity_);
+    for (std::size_t k = 0; k < slots_.size(); ++k) {
+      rows +=
+          k != i && slots_[k].state != nullptr ? step::most_rows(slots_[k].needs, capacity_) : 0;
+    }
+    rows_.reserve(kind, rows);
+    if (slots_[i].state == nullptr || needs != slots_[i].needs) {
+      const std::size_t bytes = step::slot_bytes<Policy>(needs, capacity_);
+      std::byte* const base = memory_.replace(i, bytes);
+      std::memset(base, 0, bytes);
+      ::new (static_cast<void*>(&slots_[i]))
+          step::slot_memory<Policy>(step::slot_at<Policy>(base, needs, capacity_, slot));
+      slots_[i].status = &statuses_[i];
+    }
+  }
 
   // Completes the options of the row of scored position i.
-  void
-  set_options(row_options& in, const step::slot_memory<Policy>& m, const segment& s, index_t i) {
+  void set_options(auto& kind,
+                   row_options& in,
+                   const step::slot_memory<Policy>& m,
+                   const segment& s,
+                   index_t i) {
+    const std::size_t r = kind.rows.size() - 1;
     in.columns = model_.vocab;
     m.exclude_tokens(in, s.branch, i);
     in.draw = step::draw_of(m, i);
     m.load_previous_row(in, i);
-    if constexpr (Policy::truncates) {
+    if constexpr (std::remove_cvref_t<decltype(kind)>::truncates) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(model_.vocab);
-      in.held = cuts ? &rows_.held(rows_.size() - 1) : nullptr;
+      in.held = cuts ? &kind.rows.held(r) : nullptr;
     }
-    targets_[rows_.size() - 1] = {s.slot,
-                                  s.branch * m.window + i,
-                                  m.status->next.score.first + i,
-                                  in.allowed,
-                                  in.excluded_logits};
+    kind.targets[r] = {s.slot,
+                       s.branch * m.window + i,
+                       m.status->next.score.first + i,
+                       in.allowed,
+                       in.excluded_logits};
   }
 
   // Truncates the rows just read, each from its held columns or, if these are not enough, by a
   // second read; the logits are still available.
-  void truncate() {
+  void truncate(auto& kind) {
     const auto cut_off = [&](index_t r) noexcept {
       const auto at = static_cast<std::size_t>(r);
-      const step::slot_memory<Policy>& m = slots_[slot_of(targets_[at])];
-      const index_t branch = targets_[at].index / m.window;
-      const index_t i = targets_[at].index % m.window;
+      const step::slot_memory<Policy>& m = slots_[slot_of(kind.targets[at])];
+      kind.again[at] = 0;
+      if (!step::truncates_now(*m.policy)) {
+        return;
+      }
+      const index_t branch = kind.targets[at].index / m.window;
+      const index_t i = kind.targets[at].index % m.window;
       const bool proved = step::keep_held(
-          serial{}, m, branch, i, rows_.held(at), [&](auto& row, const auto&... how) {
-            return rows_.template cut_held<step::cut_room<Policy>>(at, row, how...);
+          serial{}, m, branch, i, kind.rows.held(at), [&](auto& row, const auto&... how) {
+            return kind.rows.template cut_held<step::cut_room<Policy>>(at, row, how...);
           });
-      again_[at] = proved ? 0 : 1;
       if (!proved) {
-        rows_.read_again(
+        kind.again[at] = 1;
+        kind.rows.read_again(
             at, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
       }
     };
-    where_.executor.run(static_cast<index_t>(rows_.size()), cut_off);
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      statuses_[slot_of(targets_[r])].report.second_reads += again_[r];
+    where_.executor.run(static_cast<index_t>(kind.rows.size()), cut_off);
+    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
+      statuses_[slot_of(kind.targets[r])].report.second_reads += kind.again[r];
     }
   }
 
-  [[nodiscard]] static std::size_t slot_of(const target& t) {
+  [[nodiscard]] static std::size_t slot_of(const host::row_target& t) {
     return static_cast<std::size_t>(t.slot);
   }
 
   model_info model_;
+  session_capacity capacity_;
   on_host where_;
-  fixed_array<line> memory_;
+  memory_blocks memory_;
   fixed_array<step::slot_status> statuses_;
   fixed_array<step::slot_memory<Policy>> slots_;
-  host::row_reader<Policy::required> rows_;
-  // Of row r of `rows_`: where its record goes, and whether it was read again by a truncating
-  // policy.
-  fixed_array<target> targets_;
-  fixed_array<std::uint8_t> again_;
+  host::row_readers<Policy> rows_;
 };
+
+template <class Policy>
+void on_host::workspace<Policy>::start(index_t slot,
+                                       const Policy& policy,
+                                       tokens_view<memory::host> tokens,
+                                       const sequence_shape& geometry,
+                                       const start_options& options) {
+  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  token_id suppressed[max_suppressed];
+  const index_t count = suppressed_tokens(model_, options, suppressed);
+  for (index_t k = 0; k < count; ++k) {
+    m.suppressed[k] = suppressed[k];
+  }
+  ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
+  *m.sequence = {};
+  *m.step_reductions = {};
+  *m.state = {};
+  m.state->model = model_;
+  m.state->geometry = geometry;
+  m.state->tokens = tokens.data;
+  m.state->suppressed_count = count;
+  *m.status = {};
+  step::begin(serial{}, m, options.editable.empty() ? nullptr : options.editable.data());
+}
+
+template <class Policy>
+template <element T>
+void on_host::workspace<Policy>::enqueue(const segment& s,
+                                         const rows_view<T, memory::host>& logits,
+                                         const row_modifiers<T>& modifiers) {
+  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
+  const range read = m.read_range();
+  const host::row_edit edit = host::slot_edit(m);
+  rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
+    for (index_t i = 0; i < read.size(); ++i) {
+      const index_t position = read.first + i;
+      if (!m.reads(s.branch, i)) {
+        continue;
+      }
+      const index_t r = row_of(m, s, position, i);
+      const row_modifiers<T> modifier = modifiers.from_row(r);
+      row_input<T>& in = kind.rows.template enqueue<T>(edit);
+      in.logits = logits.row(r);
+      in.unconditional = modifier.unconditional;
+      in.allowed = modifier.allowed;
+      in.cfg_scale = modifier.cfg_scale;
+      set_options(kind, in, m, s, i);
+    }
+  });
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::run() {
+  rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
+    kind.rows.run();
+    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
+      const host::row_target& t = kind.targets[r];
+      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+      const range columns = {0, model_.vocab};
+      record<Policy::required>& row = m.records[t.index];
+      copy_statistics<S>(kind.rows[r], row);
+      step::name_token(m, t.position, columns, t.allowed, row);
+      step::name_listed(
+          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
+    }
+    if constexpr (host::rows_of_kind<S, Policy>::truncates) {
+      truncate(kind);
+    }
+    kind.rows.clear();
+  });
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
+  run();
+  for (const step::slot_memory<Policy>& m : slots_) {
+    step::begin_report(serial{}, m);
+  }
+  for (const segment& s : segments) {
+    if (s.branch == 0) {
+      step::decide(serial{}, slots_[static_cast<std::size_t>(s.slot)]);
+    }
+  }
+}
 
 }  // namespace unmask

@@ -12,8 +12,8 @@
 namespace UNMASK_NAMESPACE::host {
 
 /// Enqueues rows and reads them together: the reads of a backend, for every policy with statistics
-/// S.
-template <statistics S>
+/// S. Their truncation completes records of `Whole`, which has at least those statistics.
+template <statistics S, statistics Whole = S>
 class row_reader {
   static_assert(has_kernel<S>,
                 "this policy requires a set of statistics that unmask::compiled has no kernel for: "
@@ -60,7 +60,7 @@ class row_reader {
   /// Truncates row r by its held columns: canonical::cut_held. From any thread.
   template <index_t Capacity>
   [[nodiscard]] bool cut_held(std::size_t r,
-                              record<S>& whole,
+                              record<Whole>& whole,
                               const tracked_logits& tracked,
                               const truncation& rules,
                               const draw_request& draw) {
@@ -73,7 +73,7 @@ class row_reader {
   }
   /// Truncates row r by a second read: host::read_again. From any thread.
   void read_again(std::size_t r,
-                  record<S>& whole,
+                  record<Whole>& whole,
                   const tracked_logits& tracked,
                   const truncation& rules) {
     (this->*read_again_)(r, whole, tracked, rules);
@@ -106,7 +106,7 @@ class row_reader {
   }
   template <class T>
   void read_noted_again(std::size_t r,
-                        record<S>& whole,
+                        record<Whole>& whole,
                         const tracked_logits& tracked,
                         const truncation& rules) {
     host::read_again(whole, rows<T>()[r], edits_[r], tracked, rules, level_);
@@ -124,7 +124,7 @@ class row_reader {
   std::size_t size_ = 0;
   void (row_reader::*read_)() = nullptr;
   void (row_reader::*read_again_)(std::size_t,
-                                  record<S>&,
+                                  record<Whole>&,
                                   const tracked_logits&,
                                   const truncation&) = nullptr;
 };

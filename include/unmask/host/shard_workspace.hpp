@@ -33,7 +33,8 @@ class shard_workspace {
       , row_shift_(model.logits_shift)
       , columns_(columns)
       , nodes_(nodes)
-      , most_rows_(step::most_rows<Policy>(capacity))
+      , most_rows_(static_cast<std::size_t>(capacity.sequences) *
+                   step::most_rows(step::needs_of<Policy>(capacity), capacity))
       , reader_(most_rows_ * static_cast<std::size_t>(ranks::nodes_of(columns, model.vocab)),
                 where.executor,
                 where.instruction_set)

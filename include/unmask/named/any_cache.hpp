@@ -15,7 +15,6 @@ struct whole_passes {
 };
 
 /// One of several caches, or none, selected at run time, with key_eviction if `drops_keys`.
-/// delayed_cache and entropy_cache need any_picking_cache.
 struct any_cache {
   using rules = choice_of_stage<part_stage::cache,
                                 whole_passes,
@@ -34,40 +33,18 @@ struct any_cache {
     rules::sequence_states of_rule;
     key_eviction::sequence_state of_dropped;
   };
+  using step_reduction = rules::step_reductions;
   static constexpr statistics required = rules::required | key_eviction::required;
 
   void check(const sequence_shape& g) const {
     rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
     check_part(dropped, g);
   }
-  UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
-    feed_after(rules::step_reductions{}, q, next, context);
-  }
-  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& context) const {
-    no_state none;
-    part_context<key_eviction> one{none, context.sequence.of_dropped, none, context.at};
-    return drops_keys ? dropped.evicts(q, next, one) : eviction::none;
-  }
 
- protected:
-  struct context_of_rule {
-    no_state state;
-    rules::sequence_states& sequence;
-    const rules::step_reductions& step_reduction;
-    const step_info& at;
-  };
-  UNMASK_HD void feed_after(const rules::step_reductions& step_reduction,
-                            const sequence_view& q,
-                            plan& next,
-                            auto& context) const {
-    context_of_rule one{{}, context.sequence.of_rule, step_reduction, context.at};
-    rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });
+  /// True for a cache that excludes single positions.
+  [[nodiscard]] UNMASK_HD bool picks_now() const {
+    return rule.visit([](const auto& r) { return picking<std::remove_cvref_t<decltype(r)>>; });
   }
-};
-
-/// any_cache for sessions that compute single positions.
-struct any_picking_cache : any_cache {
-  using step_reduction = rules::step_reductions;
 
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     const step_reduction none{};
@@ -82,7 +59,8 @@ struct any_picking_cache : any_cache {
     });
   }
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
-    feed_after(context.step_reduction, q, next, context);
+    context_of_rule one{{}, context.sequence.of_rule, context.step_reduction, context.at};
+    rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });
   }
   UNMASK_HD bool in_query(const layer_row& row, const auto& context) const {
     return rule.visit([&](const auto& r) {
@@ -97,8 +75,20 @@ struct any_picking_cache : any_cache {
       }
     });
   }
+  UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& context) const {
+    no_state none;
+    part_context<key_eviction> one{none, context.sequence.of_dropped, none, context.at};
+    return drops_keys ? dropped.evicts(q, next, one) : eviction::none;
+  }
+
+ private:
+  struct context_of_rule {
+    no_state state;
+    rules::sequence_states& sequence;
+    const rules::step_reductions& step_reduction;
+    const step_info& at;
+  };
 };
-static_assert(caching<any_cache> && evicting<any_cache> && !reviewing<any_cache>);
-static_assert(picking<any_picking_cache> && reviewing<any_picking_cache>);
+static_assert(picking<any_cache> && evicting<any_cache> && reviewing<any_cache>);
 
 }  // namespace unmask

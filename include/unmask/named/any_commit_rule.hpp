@@ -3,6 +3,7 @@
 
 #include <unmask/core/decided.hpp>
 #include <unmask/named/any_ranking.hpp>
+#include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
@@ -37,7 +38,8 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          local_leap,
                                          adaptive_threshold,
                                          stable_and_confident,
-                                         calibrated_place>;
+                                         calibrated_place,
+                                         replay_by_address>;
 
 /// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
 ///
@@ -179,21 +181,21 @@ class commit_rule_expression {
   calibrated_threshold<> profile_ = {};
 };
 
-/// The commit rule of such an expression. With `Compares` it may contain parts that compare rows
-/// with those of the previous step; without, those parts commit nothing.
-template <bool Compares>
+/// The commit rule of such an expression.
 class any_commit_rule : public commit_rule_expression {
  public:
   using position_state = commit_rule_part::position_states;
   using step_reduction = commit_rule_part::step_reductions;
 
-  static constexpr statistics required =
-      Compares ? named_statistics | commit_rule_part::required : named_statistics;
+  static constexpr statistics required = named_statistics | commit_rule_part::required;
   static constexpr bool needs_spans = true;
 
-  any_commit_rule() = default;
-  explicit any_commit_rule(const commit_rule_expression& e)
-      : commit_rule_expression(e) {}
+  /// True if a part compares rows with those of the previous step.
+  [[nodiscard]] UNMASK_HD bool compares_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.compares;
+    });
+  }
 
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
@@ -213,8 +215,6 @@ class any_commit_rule : public commit_rule_expression {
             using part = std::remove_cvref_t<decltype(operand)>;
             if constexpr (std::is_same_v<part, calibrated_place>) {
               return this->profile_.commits(c, s, context);
-            } else if constexpr (!can_hold<part>) {
-              return false;
             } else if constexpr (requires { operand.commits(c, s, inner); }) {
               return operand.commits(c, s, inner);
             } else {
@@ -228,17 +228,13 @@ class any_commit_rule : public commit_rule_expression {
   }
 
   UNMASK_HD bool anchors(const auto& c) const {
-    bool any = false;
-    for (index_t i = 0; i < size_; ++i) {
-      any = any || parts_[i].visit([&c](const auto& operand) {
-        if constexpr (anchoring<std::remove_cvref_t<decltype(operand)>>) {
-          return operand.anchors(c);
-        } else {
-          return false;
-        }
-      });
-    }
-    return any;
+    return any_part([&c](const auto& operand) {
+      if constexpr (anchoring<std::remove_cvref_t<decltype(operand)>>) {
+        return operand.anchors(c);
+      } else {
+        return false;
+      }
+    });
   }
   UNMASK_HD index_t anchor_radius() const {
     index_t most = -1;
@@ -263,7 +259,7 @@ class any_commit_rule : public commit_rule_expression {
     for (index_t i = 0; i < size_; ++i) {
       parts_[i].visit_with(context, [&](const auto& operand, auto& inner) {
         using part = std::remove_cvref_t<decltype(operand)>;
-        if constexpr (can_hold<part> && candidate_filter<part>) {
+        if constexpr (candidate_filter<part>) {
           const filter_result wanted = operand.filter(c, inner);
           if (wanted > strictest.result) {
             strictest = {wanted, text_index_[i]};
@@ -293,40 +289,40 @@ class any_commit_rule : public commit_rule_expression {
     return sum;
   }
 
-  [[nodiscard]] UNMASK_HD bool reads_ahead() const
-    requires Compares {
-    bool any = false;
-    for (index_t i = 0; i < size_; ++i) {
-      any = any || parts_[i].visit([](const auto& operand) {
-        if constexpr (reading_ahead<std::remove_cvref_t<decltype(operand)>>) {
-          return operand.reads_ahead();
-        } else {
-          return false;
-        }
-      });
-    }
-    return any;
+  [[nodiscard]] UNMASK_HD bool reads_ahead() const {
+    return any_part([](const auto& operand) {
+      if constexpr (reading_ahead<std::remove_cvref_t<decltype(operand)>>) {
+        return operand.reads_ahead();
+      } else {
+        return false;
+      }
+    });
   }
 
  private:
-  template <class Part>
-  static constexpr bool can_hold = Compares || !traits_of<Part>.compares;
+  // True if use(part) is true for one of the parts.
+  [[nodiscard]] UNMASK_HD bool any_part(const auto& use) const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || parts_[i].visit(use);
+    }
+    return any;
+  }
 
   // Calls use(part, its context) for the parts that process the row.
   UNMASK_HD void for_each(auto& context, const auto& use) const {
     for (index_t i = 0; i < size_; ++i) {
       parts_[i].visit_with(context, [&use](const auto& operand, auto& inner) {
         using part = std::remove_cvref_t<decltype(operand)>;
-        if constexpr (can_hold<part> && !std::is_same_v<part, calibrated_place>) {
+        if constexpr (!std::is_same_v<part, calibrated_place>) {
           use(operand, inner);
         }
       });
     }
   }
 };
-static_assert(commit_rule<any_commit_rule<false>> && candidate_filter<any_commit_rule<false>> &&
-              logits_processor<any_commit_rule<false>> && !reading_ahead<any_commit_rule<false>>);
-static_assert(commit_rule<any_commit_rule<true>> && step_reducing<any_commit_rule<true>> &&
-              reading_ahead<any_commit_rule<true>>);
+static_assert(commit_rule<any_commit_rule> && candidate_filter<any_commit_rule> &&
+              logits_processor<any_commit_rule> && step_reducing<any_commit_rule> &&
+              reading_ahead<any_commit_rule>);
 
 }  // namespace unmask

@@ -62,7 +62,7 @@ struct any_layer_rule {
   }
 
   /// False for no rule: at_layer() is then never called.
-  [[nodiscard]] bool selects() const { return !rule.holds<whole_layers>(); }
+  [[nodiscard]] UNMASK_HD bool skips_now() const { return !rule.holds<whole_layers>(); }
 
   UNMASK_HD void process(auto& row, auto& context) const {
     rule.visit_with(context, [&row](const auto& r, auto& inner) {

@@ -3,6 +3,7 @@
 
 #include <unmask/core/decided.hpp>
 #include <unmask/named/own_parts.hpp>
+#include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -39,14 +40,12 @@ struct logits_processor_list
                                   min_new_tokens>,
                   8> {};
 
-/// Runs the parts of such a list. Without `Remembers` its parts with state are not run.
-template <bool Remembers>
+/// Runs the parts of such a list.
 struct any_logits_processors : logits_processor_list {
-  using position_state =
-      std::conditional_t<Remembers, typename trace_credit<slots>::position_state, no_state>;
+  using position_state = trace_credit<slots>::position_state;
 
   static constexpr statistics required = stat::confidence;
-  static constexpr index_t tracks = most_tracked + (Remembers ? slots : 0);
+  static constexpr index_t tracks = most_tracked + slots;
   static constexpr index_t probes = most_probed;
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
@@ -112,21 +111,15 @@ struct any_logits_processors : logits_processor_list {
     const bool committed = is_committed(context);
     for (index_t i = 0; i < count; ++i) {
       rules[i].visit([&](const auto& r) {
-        using part = std::remove_cvref_t<decltype(r)>;
-        constexpr bool remembers = !std::is_same_v<position_state_of<part>, no_state>;
-        if constexpr (Remembers || !remembers) {
-          if (!committed || processing_committed<part>) {
-            use(r);
-          }
+        if (!committed || processing_committed<std::remove_cvref_t<decltype(r)>>) {
+          use(r);
         }
       });
     }
   }
 };
-static_assert(tracking<any_logits_processors<true>> &&
-              logits_processor<any_logits_processors<true>> &&
-              probing<any_logits_processors<true>> &&
-              sequence_reading<any_logits_processors<true>>);
+static_assert(tracking<any_logits_processors> && logits_processor<any_logits_processors> &&
+              probing<any_logits_processors> && sequence_reading<any_logits_processors>);
 
 /// Filters selected at run time: one of each at most.
 struct any_filters
@@ -157,8 +150,9 @@ struct any_filters
 static_assert(candidate_filter<any_filters>);
 
 /// edit_committed and remask_current_below, selected at run time: one of each at most, in written
-/// order.
-struct any_edits_tokens : choice_list<choice_of<edit_committed, remask_current_below>, 2> {
+/// order; or the edits of a trace.
+struct any_edits_tokens
+    : choice_list<choice_of<edit_committed, remask_current_below, replay_by_address>, 2> {
   static constexpr bool tracks_current = true;
 
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return count > 0; }

@@ -3,6 +3,7 @@
 
 #include <unmask/core/validate.hpp>
 #include <unmask/named/own_parts.hpp>
+#include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
@@ -18,7 +19,8 @@ struct any_schedule {
                                 single_block,
                                 block_pipeline,
                                 slow_fast,
-                                edited_blocks>;
+                                edited_blocks,
+                                replay_by_address>;
   rules rule;
 
   using sequence_state = rules::sequence_states;

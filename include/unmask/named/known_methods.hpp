@@ -10,7 +10,7 @@ namespace detail::table {
 
 /// Refuses a profile that was not calibrated with the paper's settings of the task.
 template <const calibrated_threshold<1>& Settings>
-void check_settings(const named_parts& parts) {
+void check_settings(const named_policy& parts) {
   const calibrated_threshold<>& p = parts.commit_rule.profile();
   if (p.cap != Settings.cap || p.slack != Settings.slack || p.mode != Settings.mode ||
       p.statistic != Settings.statistic) {

@@ -4,7 +4,7 @@
 #include <unmask/core/traits.hpp>
 #include <unmask/core/write_number.hpp>
 #include <unmask/named/file_source.hpp>
-#include <unmask/named/named_parts.hpp>
+#include <unmask/named/named_policy.hpp>
 
 #include <cmath>
 #include <limits>
@@ -40,7 +40,7 @@ struct known_part {
   std::span<const part_argument> arguments;
   part_traits traits;
   /// Adds the part to a composition. Errors: policy_text_error.
-  void (*add)(named_parts& parts, const argument_values& values) = nullptr;
+  void (*add)(named_policy& parts, const argument_values& values) = nullptr;
 };
 
 /// The shortest text that reads back as the same float; whole numbers without a point.

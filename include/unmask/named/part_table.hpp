@@ -10,7 +10,7 @@
 /// a part of a kind, entry_of<> makes the entry of a part from its label and knobs.
 namespace UNMASK_NAMESPACE::detail::table {
 
-using parts = named_parts&;
+using parts = named_policy&;
 using values = const argument_values&;
 
 using rankings = any_ranking::rules::list;
@@ -18,7 +18,14 @@ using rankings = any_ranking::rules::list;
 template <class... T>
 type_list<std::conditional_t<std::is_same_v<T, calibrated_place>, calibrated_threshold<>, T>...>
     with_profile(type_list<T...>);
-using commit_rules = decltype(with_profile(commit_rule_part::list{}));
+/// Those of a list that have a name: all but the replay of a trace, which is read with its file.
+template <class... T>
+typename joined<
+    std::conditional_t<std::is_same_v<T, replay_by_address>, type_list<>, type_list<T>>...>::type
+    but_replays(type_list<T...>);
+using commit_rules = decltype(with_profile(but_replays(commit_rule_part::list{})));
+using schedules = decltype(but_replays(any_schedule::rules::list{}));
+using token_edits = decltype(but_replays(any_edits_tokens::rule::list{}));
 /// The caches and the layer rules; the first alternative means none.
 template <class First, class... T>
 type_list<T...> but_the_first(type_list<First, T...>);
@@ -50,6 +57,14 @@ void push_only(auto& list, values v, const P& part, index_t text_index) {
   bool there = list.template holds<P>();
   v.take_only(there, P::label.name);
   list.push(part, text_index);
+}
+
+// Stores a part of which a policy has one at most.
+template <class P>
+void put_only(placed<P>& place, parts p, values v, const P& part) {
+  bool there = place.text_index >= 0;
+  v.take_only(there, P::label.name);
+  place = {part, p.count};
 }
 
 inline void process(parts p, values v, const logits_processor_list::rule& part) {
@@ -86,7 +101,6 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
   fail_above(sum_of(p.logits_processors, probed),
              logits_processor_list::most_probed,
              "tokens probed at a position");
-  p.has.tracks = true;
 }
 
 template <class P>
@@ -99,10 +113,12 @@ void put(parts p, values v, const P& part) {
              " parts, got another: " + std::string(P::label.name));
     }
     p.commit_rule.push(part, p.count);
-    p.has.compares = p.has.compares || traits_of<P>.compares;
   } else if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
-      v.take_only(p.has.remembers, "part with credit");
+      bool there = sum_of(p.logits_processors, [](const auto& r) -> index_t {
+                     return traits_of<std::remove_cvref_t<decltype(r)>>.remembers ? 1 : 0;
+                   }) > 0;
+      v.take_only(there, "part with credit");
     }
     process(p, v, part);
   } else if constexpr (is_one_of<P, any_stops::rule::list>) {
@@ -111,34 +127,29 @@ void put(parts p, values v, const P& part) {
              " stops, got another: " + std::string(P::label.name));
     }
     p.stops.push(part, p.count);
-  } else if constexpr (is_one_of<P, any_schedule::rules::list>) {
+  } else if constexpr (is_one_of<P, schedules>) {
     p.schedule.rule = part;
   } else if constexpr (is_one_of<P, caches>) {
     p.cache.rule = part;
-    p.has.layered = p.has.layered || picking<P>;
   } else if constexpr (truncating<P>) {
-    p.has.keeps = true;
-    p.keep.rules = p.keep.rules.tightened(part.kept());
+    p.truncation.has_rules = true;
+    p.truncation.rules = p.truncation.rules.tightened(part.kept());
   } else if constexpr (is_one_of<P, any_filters::rule::list>) {
     push_only(p.filter, v, part, p.count);
   } else if constexpr (std::is_same_v<P, temperature>) {
-    v.take_only(p.has.transforms, P::label.name);
-    p.transform = part;
+    put_only(p.transform.of_logits, p, v, part);
   } else if constexpr (std::is_same_v<P, sampling>) {
-    p.has.draws = true;
-    p.draw = part;
-  } else if constexpr (is_one_of<P, any_edits_tokens::rule::list>) {
-    push_only(p.edits_tokens, v, part, p.count);
-    p.has.edits_tokens = true;
+    p.draw.draw = part;
+  } else if constexpr (is_one_of<P, token_edits>) {
+    push_only(p.token_edits, v, part, p.count);
   } else if constexpr (std::is_same_v<P, remask_below>) {
-    v.take_only(p.has.remasks, P::label.name);
-    p.remask = {part, p.count};
+    put_only(p.remask, p, v, part);
   } else if constexpr (std::is_same_v<P, lookahead_by<any_lookahead_score>>) {
-    p.has.branches = true;
-    p.look = {part, p.count};
+    put_only(p.lookahead, p, v, part);
   } else if constexpr (std::is_same_v<P, canvas>) {
-    p.has.renoises = true;
-    p.canvas = part;
+    p.draw.has_canvas = p.transform.has_canvas = true;
+    p.draw.noise = p.transform.of_canvas = part;
+    p.schedule.rule = single_block{};
   } else if constexpr (std::is_same_v<P, key_eviction>) {
     v.take_only(p.cache.drops_keys, P::label.name);
     p.cache.dropped = part;
@@ -217,8 +228,7 @@ struct entry_of<P> {
     P part{};
     v.fill(part, 0);
     const auto read = static_cast<feature>(v.number(knob_count<P>()));
-    p.layers = any_layer_rule(v.checked_part(part), read);
-    p.has.layered = true;
+    p.layer_rule = any_layer_rule(v.checked_part(part), read);
   }
 };
 

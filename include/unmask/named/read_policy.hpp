@@ -6,7 +6,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Every part that has a name, by stage; parts written by users have none. Layer rules,
-/// delayed_cache and entropy_cache are for engines with hooks: make_any_layer_session.
+/// delayed_cache and entropy_cache are for engines with hooks in their layers.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
 
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
@@ -31,8 +31,8 @@ namespace UNMASK_NAMESPACE {
 /// in the call, by `files`: a regular file, of at most 16 MB. A host that accepts texts from others
 /// passes no_files, or a function that reads elsewhere. A missing file, or one that is no profile,
 /// is an error of the text, too, which does not quote the file.
-[[nodiscard]] UNMASK_LIBRARY named_parts read_policy(std::string_view text,
-                                                     const file_source& files = contents_of_file);
+[[nodiscard]] UNMASK_LIBRARY named_policy read_policy(std::string_view text,
+                                                      const file_source& files = contents_of_file);
 
 /// A part as shown in the help: "threshold(value=0.9, inclusive=false)".
 [[nodiscard]] UNMASK_LIBRARY std::string signature_of(const known_part& part);
@@ -52,13 +52,13 @@ namespace UNMASK_NAMESPACE {
 namespace detail {
 
 // Reads a text into the parts of a composition.
-class named_parts_reader {
+class policy_reader {
  public:
-  named_parts_reader(std::string_view text, const file_source& files)
+  policy_reader(std::string_view text, const file_source& files)
       : text_(text)
       , files_(files) {}
 
-  [[nodiscard]] named_parts read() {
+  [[nodiscard]] named_policy read() {
     for (const part_text& written : parse_policy_text(text_)) {
       const known_method* const method = method_of(written.name);
       method != nullptr ? add(*method, written) : add(written);
@@ -337,7 +337,7 @@ class named_parts_reader {
 
   std::string_view text_;
   const file_source& files_;
-  named_parts parts_;
+  named_policy parts_;
   std::vector<note> notes_;
   std::vector<taken_stage> taken_;
   std::string_view method_;  // of the parts that are being read
@@ -345,8 +345,8 @@ class named_parts_reader {
 
 }  // namespace detail
 
-UNMASK_LIBRARY named_parts read_policy(std::string_view text, const file_source& files) {
-  return detail::named_parts_reader(text, files).read();
+UNMASK_LIBRARY named_policy read_policy(std::string_view text, const file_source& files) {
+  return detail::policy_reader(text, files).read();
 }
 
 UNMASK_LIBRARY std::string signature_of(const known_part& part) {

@@ -59,6 +59,8 @@ struct lookahead_by {
       {"anchor_wins", &lookahead_by::anchor_wins},
       {"complete_wins", &lookahead_by::complete_wins}};
 
+  /// False with 0 branches.
+  [[nodiscard]] UNMASK_HD bool branches_now() const { return branches > 0; }
   UNMASK_HD float lookahead_score(const auto& c) const { return order.score(c); }
 
   UNMASK_HD float score_of_branch(float creation, float future) const {

@@ -129,6 +129,9 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::branches) {
+    if (!branches_now(*m.policy)) {
+      return;
+    }
     const plan& now = m.status->next;
     const index_t count = 1 + now.branches;
     const index_t size = now.score.size();
@@ -189,7 +192,7 @@ template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::branches) {
     plan& next = m.status->next;
-    if (!next.active()) {
+    if (!next.active() || !branches_now(*m.policy)) {
       return;
     }
     const token_id mask = m.state->model.mask_token;

@@ -26,50 +26,48 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::commits_tokens) {
-    if (may_wait(m)) {
-      return;
-    }
-    const plan& now = m.status->next;
-    const index_t size = now.score.size();
-    std::uint64_t own = 0;
-    for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      own |= m.roles[i] == role::accepted ? bit_of(m, i) : 0;
-    }
-    std::uint64_t served = t.any(own);
-    // Positions in rank order, then those without a rank.
-    const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
-    const auto force_commit = [&](index_t i) {
-      m.roles[i] = role::accepted;
-      m.note_forced(i);
-      m.status->report.forced += writes(m, i) ? 1 : 0;
+  if (renoises_now(*m.policy) || may_wait(m)) {
+    return;
+  }
+  const plan& now = m.status->next;
+  const index_t size = now.score.size();
+  std::uint64_t own = 0;
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    own |= m.roles[i] == role::accepted ? bit_of(m, i) : 0;
+  }
+  std::uint64_t served = t.any(own);
+  // Positions in rank order, then those without a rank.
+  const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
+  const auto force_commit = [&](index_t i) {
+    m.roles[i] = role::accepted;
+    m.note_forced(i);
+    m.status->report.forced += writes(m, i) ? 1 : 0;
+  };
+  const auto serve = [&](std::uint64_t blocks) {
+    const auto is_of_blocks = [&](index_t r) {
+      const index_t i = ranked(r);
+      return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
     };
-    const auto serve = [&](std::uint64_t blocks) {
-      const auto is_of_blocks = [&](index_t r) {
-        const index_t i = ranked(r);
-        return (r < count || m.roles[i] == role::invalid) && (bit_of(m, i) & blocks) != 0;
+    const bool is_served =
+        with_first(t, count + size, is_of_blocks, [&](index_t r) { force_commit(ranked(r)); });
+    served |= is_served ? blocks : 0;
+    t.sync();  // the report is another lane's next
+  };
+  for (std::uint64_t left = now.forced & ~served; left != 0; left &= left - 1) {
+    serve(left & (~left + 1));
+  }
+  constexpr bool paces = stages<Policy>::paces > 0;
+  const std::uint64_t due = paces ? now.forced : ~std::uint64_t{0};
+  if (!paces && served == 0 && m.status->report.last_commits == 0) {
+    serve(due);
+  }
+  if constexpr (filters_any<Policy>) {
+    if (served == 0) {
+      const auto is_excluded = [&](index_t i) {
+        return m.roles[i] == role::excluded && (due & bit_of(m, i)) != 0;
       };
-      const bool is_served =
-          with_first(t, count + size, is_of_blocks, [&](index_t r) { force_commit(ranked(r)); });
-      served |= is_served ? blocks : 0;
-      t.sync();  // the report is another lane's next
-    };
-    for (std::uint64_t left = now.forced & ~served; left != 0; left &= left - 1) {
-      serve(left & (~left + 1));
-    }
-    constexpr bool paces = stages<Policy>::paces > 0;
-    const std::uint64_t due = paces ? now.forced : ~std::uint64_t{0};
-    if (!paces && served == 0 && m.status->report.last_commits == 0) {
-      serve(due);
-    }
-    if constexpr (filters_any<Policy>) {
-      if (served == 0) {
-        const auto is_excluded = [&](index_t i) {
-          return m.roles[i] == role::excluded && (due & bit_of(m, i)) != 0;
-        };
-        static_cast<void>(with_first(t, size, is_excluded, force_commit));
-        t.sync();
-      }
+      static_cast<void>(with_first(t, size, is_excluded, force_commit));
+      t.sync();
     }
   }
 }

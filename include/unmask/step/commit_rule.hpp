@@ -145,8 +145,12 @@ struct find<I, Head, Tail...> : std::conditional_t<commit_rule<Head>,
 template <std::size_t I>
 struct find<I> {};
 
+// A policy whose commit rule is one part.
 template <class Policy>
-struct of;
+struct of {
+  static constexpr std::size_t index = detail::part_that<Policy, &part_traits::commits>;
+  using type = expression<index, typename Policy::template part_type<index>>;
+};
 template <class... Parts>
 struct of<policy<Parts...>> : find<0, Parts...> {};
 template <class Policy>

@@ -67,9 +67,9 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
   phase::record_probe_results(t, m);
-  if constexpr (Policy::commits_tokens) {
+  if (!renoises_now(*m.policy)) {
     phase::commit(t, m);
-  } else {
+  } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
   }
   phase::review(t, m);
@@ -156,9 +156,9 @@ begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uin
   if (t.lane() == 0) {
     begin_view(m);
     forget_layers(m);
-    if constexpr (!Policy::commits_tokens) {
+    if constexpr (Policy::renoises) {
       const step_info at = info_of(s);
-      for (index_t p = g.prompt_length; p < g.length; ++p) {
+      for (index_t p = renoises_now(*m.policy) ? g.prompt_length : g.length; p < g.length; ++p) {
         if (m.marks[p] == mark::masked) {
           s.tokens[p] = renoise(m, p, at, false);
         }

@@ -153,7 +153,7 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
     r.last = math::min(r.last, next.keys.last);
     next.refresh = next.refresh || m.state->reached == 0;
   } else {
-    next.refresh = !Policy::layered || m.state->reached == 0;
+    next.refresh = !layered_now(*m.policy) || m.state->reached == 0;
   }
   constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
   if constexpr (E < Policy::part_total) {
@@ -195,6 +195,9 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void forget_layers(const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
+    if (m.layers.state == nullptr) {
+      return;
+    }
     *m.layers.state = {};
     for (index_t l = 0; l < m.state->model.layers; ++l) {
       m.layers.means[l] = -1.0F;
@@ -233,6 +236,9 @@ enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t 
 template <class Policy>
 UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
+    if (!layered_now(*m.policy)) {
+      return;
+    }
     const plan& next = m.status->next;
     const layer_memory& l = m.layers;
     const index_t first = layers::first_masked(m);

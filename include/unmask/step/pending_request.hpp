@@ -16,8 +16,6 @@ namespace UNMASK_NAMESPACE::step {
 /// wrong order.
 class pending_request {
  public:
-  explicit pending_request(const session_capacity& capacity)
-      : pending_request(capacity.sequences, capacity.branches) {}
   pending_request(index_t sequences, index_t branches)
       : segments_(static_cast<std::size_t>(sequences) * (1 + static_cast<std::size_t>(branches)))
       , unread_(segments_.size())
@@ -27,16 +25,9 @@ class pending_request {
   [[nodiscard]] std::span<const segment> segments() const { return {segments_.data(), count_}; }
   [[nodiscard]] forward_request view() const { return {segments(), rows_}; }
 
-  /// Makes a request of segments: none at first, then one behind the other, whose rows follow those
-  /// of the ones before.
-  void begin();
-  void add(const segment& s);
-  /// Returns false if there is none.
-  bool end() { return out_ = count_ > 0; }
-
-  /// Makes the request of the next step of every running slot that is not left out, for policies
-  /// with or without lookahead. Returns false if no such sequence runs.
-  bool make(std::span<const slot_status> statuses, index_t logits_shift, bool branches);
+  /// Makes the request of the next step of every running slot that is not left out. Returns false
+  /// if no such sequence runs.
+  bool make(std::span<const slot_status> statuses, index_t logits_shift);
 
   /// Leaves no slot out of the next request.
   void choose_all();
@@ -70,7 +61,7 @@ class pending_request {
  private:
   // True if there is a segment that was not read yet, or one that was.
   [[nodiscard]] bool any(bool unread) const;
-  void add(index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches);
+  void add(index_t slot, const slot_status& status, index_t b, index_t logits_shift);
 
   fixed_array<segment> segments_;  ///< [0, count_) are of this request
   fixed_array<bool> unread_;       ///< true for each segment that read() has not read yet
@@ -82,29 +73,18 @@ class pending_request {
 };
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY bool
-pending_request::make(std::span<const slot_status> statuses, index_t logits_shift, bool branches) {
-  begin();
-  for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
-    const plan& next = statuses[slot].next;
-    for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
-      add(static_cast<index_t>(slot), statuses[slot], b, logits_shift, branches);
-    }
-  }
-  return end();
-}
-
-UNMASK_LIBRARY void pending_request::begin() {
+UNMASK_LIBRARY bool pending_request::make(std::span<const slot_status> statuses,
+                                          index_t logits_shift) {
   count_ = 0;
   rows_ = 0;
   changed_ = false;
-}
-
-UNMASK_LIBRARY void pending_request::add(const segment& s) {
-  segments_[count_] = s;
-  segments_[count_].first_row = rows_;
-  unread_[count_++] = true;
-  rows_ += s.rows.size();
+  for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
+    const plan& next = statuses[slot].next;
+    for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
+      add(static_cast<index_t>(slot), statuses[slot], b, logits_shift);
+    }
+  }
+  return out_ = count_ > 0;
 }
 
 UNMASK_LIBRARY void pending_request::choose_all() {
@@ -191,20 +171,22 @@ UNMASK_LIBRARY bool pending_request::any(bool unread) const {
   return found;
 }
 
-UNMASK_LIBRARY void pending_request::add(
-    index_t slot, const slot_status& status, index_t b, index_t logits_shift, bool branches) {
+UNMASK_LIBRARY void
+pending_request::add(index_t slot, const slot_status& status, index_t b, index_t logits_shift) {
   const plan& next = status.next;
-  segment s{slot, b, {}, next.query, status.rows, 0, next.keys, next.evict};
+  segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
   if (b > 0) {
     s.placed = next.branch[b - 1];
   }
-  if (branches) {
+  if (next.branches > 0) {
     const index_t last = next.branch_last[b];
     s.query.last -= next.score.last - last;
     s.keys.last -= next.score.last - last;
     s.rows.last = math::min(s.rows.last, math::max(last - 1 - logits_shift, 0) + 1);
   }
-  add(s);
+  segments_[count_] = s;
+  unread_[count_++] = true;
+  rows_ += s.rows.size();
 }
 #endif
 

@@ -94,11 +94,11 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.end = ending::max_steps;
   }
   if (next.end != ending::running) {
-    if (Policy::commits_tokens ||
+    if (!renoises_now(*m.policy) ||
         q.step == 0) {  // a canvas that ends before its first step has no rows
       end_of_answer = answer_end(m, next.end);
       fill(m);
-    } else if constexpr (!Policy::commits_tokens) {
+    } else if constexpr (Policy::renoises) {
       conclude(m, m.status->next.score);
       end_of_answer = answer_end(m, next.end);
     }
@@ -151,24 +151,6 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
       [&](index_t k) { return m.reads(size - 1 - k); },
       [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
   t.sync();
-}
-
-/// True if an active edit of the policy depends on the tokens around a position.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool reads_sequence_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::reads_sequence>(
-      p, [](const auto& part) -> decltype(part.reads_sequence_now()) {
-        return part.reads_sequence_now();
-      });
-}
-
-/// True if an active part reads the probability of committed tokens.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool tracks_current_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::tracks_current>(
-      p, [](const auto& part) -> decltype(part.tracks_current_now()) {
-        return part.tracks_current_now();
-      });
 }
 
 /// Lists, for each position that the next step reads, the tokens that the read excludes.

@@ -103,16 +103,18 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD candidate<Policy::required> candidate_at(const slot_memory<Policy>& m,
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
-  if constexpr (forces_tokens<Policy>) {
-    auto c = candidate<Policy::required>::of(m.row(i), position, m.state->tokens[position]);
-    const token_id forced = forced_token(m, i);
-    if (forced != no_token && c.token != forced) {  // the row excludes it
-      c.token = forced;
-      c.logit = -math::infinity();
-    }
-    return c;
-  }
   const token_id current = m.state->tokens[position];
+  if constexpr (forces_tokens<Policy>) {
+    const token_id forced = forced_token(m, i);
+    if (forced != no_token) {
+      auto c = candidate<Policy::required>::of(m.row(i), position, current);
+      if (c.token != forced) {  // the row excludes it
+        c.token = forced;
+        c.logit = -math::infinity();
+      }
+      return c;
+    }
+  }
   if constexpr (filters_any<Policy>) {
     if (m.roles[i] == role::ranked_last) {
       return candidate<Policy::required>::of(hopeless(m.row(i)), position, current);
@@ -204,13 +206,6 @@ struct part_transform {
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& first_transform(const Policy& p) {
   return p.template part_at<detail::part_that<Policy, &part_traits::transforms>>();
-}
-
-/// True if a part transforms logits with its current values.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool transforms_now(const Policy& p) {
-  return detail::any_part_now<Policy, &part_traits::transforms>(
-      p, [](const auto& part) -> decltype(part.transforms_now()) { return part.transforms_now(); });
 }
 
 /// The logits transforms of the slot's policy as a functor for the kernel that reads its rows;

@@ -43,8 +43,10 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
 /// processed while they were read, before the truncation.
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr ((slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) &&
-                !(slot_memory<Policy>::tracks && Policy::truncates)) {
+  if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
+    if (slot_memory<Policy>::tracks && truncates_now(*m.policy)) {
+      return;
+    }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
       if (m.reads(winner_of(m), i)) {
         static_cast<void>(process_row(m, winner_of(m), i));
@@ -58,6 +60,9 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
+    if (!compares_now(*m.policy)) {
+      return;
+    }
     const range read = m.read_range();
     for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);

@@ -3,26 +3,39 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/stats/row.hpp>
+#include <unmask/step/active.hpp>
 #include <unmask/step/slot_arrays.hpp>
 
 #include <type_traits>
 
 namespace UNMASK_NAMESPACE::step {
 
-/// True if a part of the policy with the trait edits or remasks committed tokens with its current
-/// values.
-template <class Policy, bool part_traits::* Does = &part_traits::rewrites>
-[[nodiscard]] UNMASK_HD bool edits_tokens_now(const Policy& p) {
-  return detail::any_part_now<Policy, Does>(
-      p, [](const auto& part) -> decltype(part.edits_tokens_now()) {
-        return part.edits_tokens_now();
-      });
-}
+namespace row_kinds {
 
-/// True if a part of the policy makes committed positions candidates with its current values.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool remasks_now(const Policy& p) {
-  return edits_tokens_now<Policy, &part_traits::remasks>(p);
+struct of {
+  using type = statistics_list<Policy::required>;
+};
+template <class Policy>
+  requires(Policy::varies)
+struct of<Policy> {
+  using type = typename Policy::row_kinds;
+};
+
+}  // namespace row_kinds
+
+/// Sets of statistics for each of which a kernel that reads rows is compiled.
+template <class Policy>
+using row_kinds_of = typename row_kinds::of<Policy>::type;
+
+/// Index of the set that the policy needs with its current values.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t row_kind_of([[maybe_unused]] const Policy& p) {
+  if constexpr (Policy::varies) {
+    return p.row_kind();
+  } else {
+    return 0;
+  }
 }
 
 /// Memory of one slot.
@@ -68,7 +81,7 @@ struct slot_memory : slot_arrays {
   /// True if the row of scored position i has to be read: it is masked, or committed and edited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {
-      if (layers.row_of[i] < 0) {
+      if (layered_now(*policy) && layers.row_of[i] < 0) {
         return false;  // its row left the pass
       }
     }
@@ -85,7 +98,7 @@ struct slot_memory : slot_arrays {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
     if constexpr (Policy::branches) {
-      if (position >= now.branch_last[branch]) {
+      if (now.branches > 0 && position >= now.branch_last[branch]) {
         return false;
       }
     }
@@ -135,9 +148,11 @@ struct slot_memory : slot_arrays {
   /// Sets the row of the previous step, which the read of scored position i reads and overwrites.
   UNMASK_HD void load_previous_row(row_options& in, index_t i) const {
     if constexpr (Policy::compares) {
-      const index_t cell = cell_of(status->next.score.first + i);
-      in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
-      in.before = previous_rows[cell];
+      if (compares_now(*policy)) {
+        const index_t cell = cell_of(status->next.score.first + i);
+        in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
+        in.before = previous_rows[cell];
+      }
     } else {
       static_cast<void>(in);
       static_cast<void>(i);
@@ -148,7 +163,9 @@ struct slot_memory : slot_arrays {
   UNMASK_HD void reset(index_t cell) const {
     cells[cell] = position_states<Policy>{};
     if constexpr (Policy::compares) {
-      previous_rows[cell] = previous_row{};
+      if (previous_rows != nullptr) {
+        previous_rows[cell] = previous_row{};
+      }
     }
   }
 
@@ -168,32 +185,48 @@ struct slot_memory : slot_arrays {
   }
 };
 
-/// Most rows from which a step of a session with these capacities is decided.
+/// The arrays that sequences of every policy of a type need, with the capacities of a session.
 template <class Policy>
-[[nodiscard]] constexpr std::size_t most_rows(const session_capacity& capacity) {
-  return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(capacity.window) *
-         (1 + static_cast<std::size_t>(Policy::branches ? capacity.branches : 0));
+[[nodiscard]] UNMASK_HD constexpr slot_needs needs_of(const session_capacity& capacity) {
+  return {.branches = Policy::branches ? capacity.branches : 0,
+          .compares = Policy::compares,
+          .spans = Policy::needs_spans,
+          .anchors = Policy::anchors,
+          .layered = Policy::layered,
+          .tracked_capacity = slot_memory<Policy>::tracked_capacity,
+          .probes = Policy::probes};
+}
+
+/// Rows from which a step of a slot with these needs is decided, at most.
+[[nodiscard]] constexpr std::size_t most_rows(const slot_needs& needs,
+                                              const session_capacity& capacity) {
+  return static_cast<std::size_t>(capacity.window) * (1 + static_cast<std::size_t>(needs.branches));
 }
 
 /// The memory of a slot in the block that begins at `base`; null: only its size. The caller sets
 /// `status`.
 template <class Policy>
-[[nodiscard, gnu::noinline]] UNMASK_HD constexpr slot_memory<Policy>
-slot_at(std::byte* base, const session_capacity& capacity, index_t slot = 0) {
-  constexpr slot_needs needs{.branches = Policy::branches,
-                             .compares = Policy::compares,
-                             .spans = Policy::needs_spans,
-                             .anchors = Policy::anchors,
-                             .layered = Policy::layered,
-                             .tracked_capacity = slot_memory<Policy>::tracked_capacity,
-                             .probes = Policy::probes};
+[[nodiscard, gnu::noinline]] UNMASK_HD constexpr slot_memory<Policy> slot_at(
+    std::byte* base, const slot_needs& needs, const session_capacity& capacity, index_t slot = 0) {
   return {arrays_at(base, needs, capacity, slot)};
 }
+/// The same for every policy of a type.
+template <class Policy>
+[[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
+slot_at(std::byte* base, const session_capacity& capacity, index_t slot = 0) {
+  return slot_at<Policy>(base, needs_of<Policy>(capacity), capacity, slot);
+}
 
-/// Bytes of memory for each slot of a session with these validated capacities.
+/// Bytes of memory for a slot with these needs in a session with these validated capacities.
+template <class Policy>
+[[nodiscard]] constexpr std::size_t slot_bytes(const slot_needs& needs,
+                                               const session_capacity& capacity) {
+  return slot_at<Policy>(nullptr, needs, capacity).at.used();
+}
+/// The same for every policy of a type.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t slot_bytes(const session_capacity& capacity) {
-  return slot_at<Policy>(nullptr, capacity).at.used();
+  return slot_bytes<Policy>(needs_of<Policy>(capacity), capacity);
 }
 
 }  // namespace unmask::step

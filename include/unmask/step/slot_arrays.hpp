@@ -93,13 +93,25 @@ using slot_layout = array_layout<64>;
 
 /// The arrays of a slot whose size depends on what the policy does.
 struct slot_needs {
-  bool branches = false;         ///< lookahead
+  index_t branches = 0;          ///< lookahead branches
   bool compares = false;         ///< rows are compared with those of the previous step
   bool spans = false;            ///< candidates are ranked within spans, too
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
+
+  /// The needs of both.
+  [[nodiscard]] constexpr slot_needs joined(const slot_needs& other) const {
+    return {.branches = math::max(branches, other.branches),
+            .compares = compares || other.compares,
+            .spans = spans || other.spans,
+            .anchors = anchors || other.anchors,
+            .layered = layered || other.layered,
+            .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
+            .probes = math::max(probes, other.probes)};
+  }
+  friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;
 };
 
 /// Memory of one slot that is the same for every policy, in the backend's space: pointers into one
@@ -113,7 +125,7 @@ struct slot_arrays {
   index_t window = capacity.window;
   index_t vocab = capacity.vocab;
   std::ptrdiff_t places = window;
-  std::ptrdiff_t rows = needs.branches ? places * (1 + capacity.branches) : places;
+  std::ptrdiff_t rows = places * (1 + needs.branches);
 
   slot_status* status = nullptr;  ///< not in the block: those of all slots are contiguous
   slot_state* state = at.take<slot_state>(1);
@@ -139,10 +151,10 @@ struct slot_arrays {
   bool* anchors = at.take<bool>(needs.anchors ? window : 0);
   /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the
   /// lowest of its branch; [1 + branches] scores. Only with lookahead.
-  float* lookahead_scores = at.take<float>(needs.branches ? rows : 0);
-  bool* is_masked = at.take<bool>(needs.branches ? rows : 0);
-  bool* is_low = at.take<bool>(needs.branches ? rows : 0);
-  float* branch_scores = at.take<float>(needs.branches ? 1 + capacity.branches : 0);
+  float* lookahead_scores = at.take<float>(needs.branches > 0 ? rows : 0);
+  bool* is_masked = at.take<bool>(needs.branches > 0 ? rows : 0);
+  bool* is_low = at.take<bool>(needs.branches > 0 ? rows : 0);
+  float* branch_scores = at.take<float>(needs.branches > 0 ? 1 + needs.branches : 0);
   /// Tokens that the last step committed.
   commit_entry* entries = at.take<commit_entry>(window + 1);
   /// Candidates of the last step, and the reasons of the roles. Only with session_capacity::trace.

@@ -10,6 +10,22 @@
 
 namespace UNMASK_NAMESPACE {
 
+namespace step {
+
+/// The arrays that a sequence of this policy needs.
+template <class Policy>
+[[nodiscard]] slot_needs needs_of(const Policy& p, const session_capacity& capacity) {
+  slot_needs needs = needs_of<Policy>(capacity);
+  if constexpr (Policy::varies) {
+    needs.branches = math::max(capacity.branches, detail::policy_branches(p));
+    needs.compares = compares_now(p);
+    needs.layered = layered_now(p);
+  }
+  return needs;
+}
+
+}  // namespace step
+
 namespace detail {
 
 // Checks capacities that validated() leaves, of a policy that probes so many tokens.
@@ -56,6 +72,13 @@ template <class Policy>
   detail::check_capacity(c, Policy::probes);
   return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(c));
 }
+/// The same for sequences of one policy.
+template <class Policy>
+[[nodiscard]] std::size_t state_bytes(const Policy& policy, const session_capacity& capacity) {
+  const session_capacity c = validated(capacity);
+  detail::check_capacity(c, Policy::probes);
+  return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(step::needs_of(policy, c), c));
+}
 
 namespace detail {
 
@@ -71,19 +94,27 @@ capacity_for(const Policy& policy, index_t tokens, const sequence_shape& geometr
           .branches = policy_branches(policy)};
 }
 
+// Checks the model of a policy that is layered or not.
+inline void check_layers(bool layered, const model_info& model) {
+  check_argument(!layered || model.layers >= 1,
+                 "model_info::layers",
+                 model.layers,
+                 "at least 1 for a policy that skips positions at its layers");
+}
+
 // The validated capacities of a session, with what follows from the model.
 template <class Policy>
 [[nodiscard]] session_capacity
 capacity_with(const model_info& model, session_capacity capacity, index_t columns) {
   validate(model);
-  check_argument(!Policy::layered || model.layers >= 1,
-                 "model_info::layers",
-                 model.layers,
-                 "at least 1 for a policy that skips positions at its layers");
+  if constexpr (!Policy::varies) {
+    check_layers(Policy::layered, model);
+  }
   capacity.vocab = columns;
   capacity.layers = model.layers;
-  static_cast<void>(state_bytes<Policy>(capacity));
-  return validated(capacity);
+  capacity = validated(capacity);
+  check_capacity(capacity, Policy::probes);
+  return capacity;
 }
 
 }  // namespace detail

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/named/read_policy.hpp>
-#include <unmask/trace/replay_by_name.hpp>
+#include <unmask/trace/replay_table.hpp>
 #include <unmask/trace/trace_reader.hpp>
 
 #include <algorithm>
@@ -31,15 +31,12 @@ class loaded_replay {
                          std::size_t sequence = 0,
                          const file_source& files = contents_of_file)
       : table_(from, sequence)
-      , parts_(parts_of(from.policy, files)) {}
-
-  /// Makes a session that replays it: make_replay_layer_session.
-  template <class Backend = on_host>
-  [[nodiscard]] auto make_session(const model_info& model,
-                                  const session_capacity& capacity,
-                                  const Backend& where = {}) const {
-    return make_replay_layer_session(parts_, table_.view(), model, capacity, where);
+      , recorded_(recorded_policy(from.policy, files)) {
+    static_cast<void>(policy());
   }
+
+  /// The policy that replays it; it points to the table.
+  [[nodiscard]] named_policy policy() const { return recorded_.replaying(table_.view()); }
 
   /// Checks the bytes of start_options::editable for a sequence of the trace's length. Errors:
   /// std::invalid_argument with the first position that is masked in one of the two only.
@@ -57,14 +54,15 @@ class loaded_replay {
     }
   }
 
-  /// The parts of the recorded policy; none if the trace does not name it.
-  [[nodiscard]] const named_parts& parts() const { return parts_; }
+  /// The recorded policy; one without parts if the trace does not name it.
+  [[nodiscard]] const named_policy& recorded() const { return recorded_; }
 
   /// The table of the sequence.
   [[nodiscard]] const replay_table& table() const { return table_; }
 
  private:
-  [[nodiscard]] static named_parts parts_of(const std::string& policy, const file_source& files) {
+  [[nodiscard]] static named_policy recorded_policy(const std::string& policy,
+                                                    const file_source& files) {
     if (policy.empty()) {
       return {};
     }
@@ -77,7 +75,7 @@ class loaded_replay {
   }
 
   replay_table table_;
-  named_parts parts_;
+  named_policy recorded_;
 };
 
 /// Reads the text of a replay: "replay('decode.jsonl')" is the first sequence of the trace in that

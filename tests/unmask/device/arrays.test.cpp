@@ -14,7 +14,11 @@ namespace {
 /// Bytes of a session for one sequence, without the state that its parts keep at positions.
 template <class Policy>
 std::size_t bytes_of(const Policy&, const session_capacity& capacity, device::row_shape shape) {
-  const std::size_t all = device::device_arrays<Policy>::at(nullptr, capacity, shape).bytes;
+  const std::size_t all =
+      device::device_arrays<Policy>::at(nullptr, capacity).bytes +
+      static_cast<std::size_t>(capacity.sequences) * step::slot_bytes<Policy>(capacity) +
+      device::row_arrays<Policy>::at(nullptr, capacity, shape, capacity.branches, Policy::truncates)
+          .bytes;
   return all - sizeof(position_states<Policy>) * static_cast<std::size_t>(capacity.window);
 }
 

@@ -51,7 +51,7 @@ class shared_junk {
 
 namespace unmask::device {
 
-template <class T, class Policy>
+template <class T, statistics S, class Policy>
 cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
@@ -61,17 +61,17 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     const index_t runs = device_view.shape.runs;
     testing::emulate_grid(batch.count * runs * window, 64, order, [&](index_t at) {
-      const testing::shared_junk space(sizeof(read_space<T, Policy>));
+      const testing::shared_junk space(sizeof(read_space<T, S, Policy>));
       const testing::shared_junk more(scratch);
       return [=, &device_view, &batch](const testing::emulated_block& b) {
-        step_position<T, exact_exponential>(b,
-                                            device_view,
-                                            batch,
-                                            at / (runs * window),
-                                            at % window,
-                                            at / window % runs,
-                                            *space.as<read_space<T, Policy>>(),
-                                            more.as<std::byte>());
+        step_position<exact_exponential>(b,
+                                         device_view,
+                                         batch,
+                                         at / (runs * window),
+                                         at % window,
+                                         at / window % runs,
+                                         *space.as<read_space<T, S, Policy>>(),
+                                         more.as<std::byte>());
       };
     });
     for (index_t n = 0; n < batch.count; ++n) {

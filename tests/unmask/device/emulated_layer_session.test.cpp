@@ -24,16 +24,11 @@ namespace {
 
 using namespace streamed;
 
-template <class Kind>
-class EmulatedLayerSession : public ::testing::Test {};
-using kinds_of_sessions = ::testing::Types<typed, erased>;
-TYPED_TEST_SUITE(EmulatedLayerSession, kinds_of_sessions);
-
-template <class Kind, class Policy>
+template <class Policy>
 void decode_beside(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  sequence_on_a_stream<Kind, Policy> q(p);
+  sequence_on_a_stream<Policy> q(p);
   auto& s = q.session;
   int passes = 0;
   while (s.next() && ++passes <= length) {  // each commits a token
@@ -50,13 +45,13 @@ void decode_beside(const Policy& p) {
 }
 
 // The policy matters to one kind only.
-TYPED_TEST(EmulatedLayerSession, APassWaitsForNothing) {
-  decode_beside<TypeParam>(
+TEST(EmulatedLayerSession, APassWaitsForNothing) {
+  decode_beside(
       policy{by_confidence{}, tokens_per_step{2}, early_skip{.weight = 0.3F}, dual_cache{}});
 }
 
 TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
-  const auto decode = [](const auto& p) { decode_beside<typed>(p); };
+  const auto decode = [](const auto& p) { decode_beside(p); };
   decode(policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{6, 4}});
   decode(policy{by_confidence{}, tokens_per_step{2}, early_skip{}, delayed_cache{5}});
   decode(policy{by_confidence{},
@@ -72,15 +67,15 @@ TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
 
 /// No pass has computed the positions of the block: the host allows for all of them.
 TEST(EmulatedLayerPolicies, ABlockMayJoinWithoutARefresh) {
-  decode_beside<typed>(
+  decode_beside(
       policy{by_confidence{}, tokens_per_step{1}, early_skip{}, block_pipeline{.add = 0.1F}});
 }
 
 /// The host's upper bound for a selection: the share of the positions that enter, and a row for the
 /// guarantee that the block commits something.
-TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
+TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
-  sequence_on_a_stream<TypeParam, decltype(p)> q(p);
+  sequence_on_a_stream<decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next() && s.planned(0).refresh);
   q.enqueue();
@@ -101,11 +96,11 @@ TYPED_TEST(EmulatedLayerSession, TheHostKnowsHowManyRowsThereCanBe) {
   EXPECT_GE(quarter.rows.size(), 3);
 }
 
-TYPED_TEST(EmulatedLayerSession, IsCancelledAfterAPassThatFailedBehindAHook) {
+TEST(EmulatedLayerSession, IsCancelledAfterAPassThatFailedBehindAHook) {
   const policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  sequence_on_a_stream<TypeParam, std::remove_const_t<decltype(p)>> q(p);
+  sequence_on_a_stream<std::remove_const_t<decltype(p)>> q(p);
   auto& s = q.session;
   for (int pass = 0; pass < 2; ++pass) {
     ASSERT_TRUE(s.next());
@@ -121,7 +116,7 @@ TYPED_TEST(EmulatedLayerSession, IsCancelledAfterAPassThatFailedBehindAHook) {
   EXPECT_FALSE(s.next());
   EXPECT_EQ(s.report(0).end, ending::cancelled);
   q.tokens.assign(length, 2);
-  TypeParam::start(s, p, 0, q.tokens.data());
+  s.start(0, p, {q.tokens.data(), length}, shape);
   while (s.next()) {
     q.enqueue();
   }
@@ -131,11 +126,11 @@ TYPED_TEST(EmulatedLayerSession, IsCancelledAfterAPassThatFailedBehindAHook) {
 
 /// An engine that captured a pass which skips and replays it, some times too often, while the host
 /// looks away; returns how many it captured.
-template <class Kind, class Policy>
+template <class Policy>
 int decode_with_replays(const Policy& p) {
   sequence_report expected_report;
   const std::vector<token_id> expected = decode_on_the_host(p, expected_report);
-  sequence_on_a_stream<Kind, Policy> q(p);
+  sequence_on_a_stream<Policy> q(p);
   auto& s = q.session;
   int captures = 0;
   while (s.next() && captures < 100) {
@@ -164,24 +159,24 @@ int decode_with_replays(const Policy& p) {
   return captures;
 }
 
-TYPED_TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
+TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
   // The pass that begins the next block runs everything.
   const policy p{by_confidence{}, tokens_per_step{1}, early_skip{}, dual_cache{}};
-  EXPECT_EQ(decode_with_replays<TypeParam>(p), 3);
+  EXPECT_EQ(decode_with_replays(p), 3);
 }
 
 TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
   // Every fourth of 34 passes runs a block, too, and computes all of it at every layer.
   const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
   const policy skips{by_confidence{}, tokens_per_step{1}, early_skip{}, cache};
-  EXPECT_EQ(decode_with_replays<typed>(skips), 9);
+  EXPECT_EQ(decode_with_replays(skips), 9);
   const policy stays{by_confidence{}, tokens_per_step{1}, similarity_refresh{}, cache};
-  EXPECT_EQ(decode_with_replays<typed>(stays), 9);
+  EXPECT_EQ(decode_with_replays(stays), 9);
 }
 
-TYPED_TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
+TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {
   policy p{by_confidence{}, tokens_per_step{1}, early_skip{}, dual_cache{}};
-  sequence_on_a_stream<TypeParam, decltype(p)> q(p);
+  sequence_on_a_stream<decltype(p)> q(p);
   auto& s = q.session;
   ASSERT_TRUE(s.next());
   auto pass = s.pass(0);
@@ -235,25 +230,26 @@ int launches_together(auto& s, cudaStream_t stream) {
   return taken;
 }
 
-template <class Kind>
-int launches_of_a_hook(const auto& p) {
+template <class Policy>
+int launches_of_a_hook(const Policy& p) {
   CUstream_st stream;
   std::vector<token_id> tokens(18 * length, 2);
-  const auto s = Kind::make(p, {.sequences = 18, .length = length, .window = 12}, stream);
+  session<Policy, on_stream> s(
+      model, {.sequences = 18, .length = length, .window = 12}, on_stream{&stream});
   for (index_t slot = 0; slot < 18; ++slot) {
-    Kind::start(*s, p, slot, tokens.data() + slot * length);
+    s.start(slot, p, {tokens.data() + slot * length, length}, shape);
   }
-  return launches_together(*s, &stream);
+  return launches_together(s, &stream);
 }
 
-TYPED_TEST(EmulatedLayerSession, SixteenSegmentsShareALaunch) {
+TEST(EmulatedLayerSession, SixteenSegmentsShareALaunch) {
   const policy p{by_confidence{}, tokens_per_step{2}, early_skip{}, dual_cache{}};
-  EXPECT_EQ(launches_of_a_hook<TypeParam>(p), 4);
+  EXPECT_EQ(launches_of_a_hook(p), 4);
 }
 
 TEST(EmulatedLayerPolicies, SixteenSegmentsShareALaunch) {
   const policy p{by_margin{}, tokens_per_step{1}, similarity_refresh{}, prefix_cache{}};
-  EXPECT_EQ(launches_of_a_hook<typed>(p), 2);
+  EXPECT_EQ(launches_of_a_hook(p), 2);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/truncation.hpp>
-#include <unmask/trace/replay.hpp>
+#include <unmask/policy/replay.hpp>
+#include <unmask/trace/replay_table.hpp>
 
 #include <gtest/gtest.h>
 

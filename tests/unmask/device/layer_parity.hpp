@@ -33,7 +33,7 @@ void choose_beside(int rounds) {
     skips += both.skips();
   }
   EXPECT_GT(steps, 4) << "hardly anything was compared";
-  if (layer_session<typename Case::policy_type>::has_hooks) {
+  if (session<typename Case::policy_type>::has_hooks) {
     EXPECT_GT(skips, 4) << "hardly anything was skipped";
   }
 }

@@ -139,7 +139,7 @@ inline constexpr policy of_kept_three{by_entropy{},
                                       top_k{.k = 5},
                                       confidence_after_truncation{}};
 
-/// Caches that run a range are for any session; the others and the layer rules for layer_session.
+/// Caches that run a range are for any session; the others and the layer rules for session.
 inline constexpr policy prefixed{by_confidence{}, threshold{0.3F}, prefix_cache{.period = 3}};
 inline constexpr policy evicted{
     by_confidence{}, tokens_per_step{1}, dual_cache{.period = 4, .whole = 2}, key_eviction{}};

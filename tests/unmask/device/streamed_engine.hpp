@@ -6,10 +6,10 @@
 /// kernels take the lists that the session leaves on the device and its host waits for nothing
 /// inside a pass. For typed sessions and for those whose policy is not in their type.
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/cuda/rows.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/rows.hpp>
+#include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ void run_on_the_host(auto& s, const std::vector<token_id>& tokens) {
 template <class Policy>
 std::vector<token_id> decode_on_the_host(const Policy& p, sequence_report& report) {
   std::vector<token_id> tokens(length, 2);
-  layer_session<Policy> s(model, capacity);
+  session<Policy> s(model, capacity);
   s.start(0, p, tokens, shape);
   run_on_the_host(s, tokens);
   report = s.report();
@@ -135,40 +135,17 @@ inline void enqueue_pass(auto& s, engine_memory& e, token_id* tokens, cudaStream
   s.decide();
 }
 
-/// Sessions whose policy is in their type.
-struct typed {
-  template <class Policy>
-  [[nodiscard]] static auto make(const Policy&, const session_capacity& room, CUstream_st& stream) {
-    return std::make_unique<layer_session<Policy, on_stream>>(model, room, on_stream{&stream});
-  }
-  static void start(auto& s, const auto& p, index_t slot, token_id* tokens) {
-    s.start(slot, p, {tokens, length}, shape);
-  }
-};
-
-/// Sessions whose policy is not.
-struct erased {
-  [[nodiscard]] static auto make(const auto& p, const session_capacity& room, CUstream_st& stream) {
-    return make_any_layer_session(p, model, room, on_stream{&stream});
-  }
-  static void start(auto& s, const auto&, index_t slot, token_id* tokens) {
-    s.start(slot, tokens, length, shape);
-  }
-};
-
-/// A sequence that an engine decodes with a session of one of these kinds, on a stream of its own.
-template <class Kind, class Policy>
+/// A sequence that an engine decodes on a stream of its own.
+template <class Policy>
 struct sequence_on_a_stream {
   std::vector<token_id> tokens = std::vector<token_id>(length, 2);
   CUstream_st stream;
   engine_memory engine;
-  decltype(Kind::make(std::declval<const Policy&>(), capacity, stream)) made;
-  decltype(*made) session;
+  unmask::session<Policy, on_stream> session;
 
   explicit sequence_on_a_stream(const Policy& p)
-      : made(Kind::make(p, capacity, stream))
-      , session(*made) {
-    Kind::start(session, p, 0, tokens.data());
+      : session(model, capacity, on_stream{&stream}) {
+    session.start(0, p, {tokens.data(), length}, shape);
   }
   void enqueue() { enqueue_pass(session, engine, tokens.data(), &stream); }
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/any_session.hpp>
 #include <unmask/interop/eigen.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/unmask.hpp>
 
 #include <Eigen/Core>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "support/bound_session.hpp"
 #include "support/fixed_rows.hpp"
 
 // An engine with a tensor class of its own. One function makes it a row_tensor.
@@ -191,14 +192,14 @@ TEST(tensor, of_an_engine_is_logits_by_one_function) {
   EXPECT_EQ(decoded_from(t), (tokens_of{1, 2, 3}));
 }
 
-TEST(tensor, of_an_engine_goes_through_any_session) {
+TEST(tensor, of_an_engine_goes_through_rows_without_type) {
   std::vector<some_engine::half_number> numbers;
   for (const row& z : table) {
     for (const float x : z) {
       numbers.push_back({static_cast<std::uint16_t>(math::bits_of(x) >> 16U)});
     }
   }
-  const auto s = make_any_session(
+  const auto s = make_bound(
       policy{by_confidence{}, tokens_per_step{3}}, small_model, {.length = 3, .window = 3});
   tokens_of tokens(3);
   s->start(0, tokens.data(), 3, {.length = 3, .block_length = 3});

@@ -3,7 +3,6 @@
 // that counts its calls and runs emulated kernels with the grid, the block, the shared memory and
 // the arguments that it is given. Needs nvcc and no GPU: the device's own code does not run.
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/cuda.hpp>
 #include <unmask/cuda/at_layer.hpp>
 #include <unmask/cuda/decide_slot.hpp>
@@ -58,9 +57,9 @@ void each_block(const launch& l, const auto& body) {
 template <element T, class Policy = launched_policy>
 void emulate_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
-  const auto space = std::make_unique<device::read_space<T, Policy>>();
+  const auto space = std::make_unique<device::read_space<T, Policy::required, Policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
-    device::step_position<T, device::exact_exponential>(
+    device::step_position<device::exact_exponential>(
         b,
         argument<device::session_device_view<Policy>>(l, 0),
         argument<device::row_batch>(l, 1),
@@ -259,7 +258,7 @@ void decode_with_hooks(auto& s, const std::vector<token_id>& tokens) {
   constexpr index_t width = 40;
   constexpr index_t vocab = hook_model.vocab;
   std::vector<token_id> expected = tokens;
-  layer_session<launched_layers_policy> host(hook_model, hook_capacity);
+  session<launched_layers_policy> host(hook_model, hook_capacity);
   host.start(0, launched_layers, expected, hook_shape);
   std::vector<float> host_stored(2 * length * width);
   std::vector<float> stored = host_stored;
@@ -359,16 +358,9 @@ TEST_F(InterposedLaunches, AStepOfARankIsThreeLaunchesAndNothingElse) {
 
 TEST_F(InterposedLaunches, AHookIsLaunchesAndNothingElse) {
   std::vector<token_id> tokens(hook_length, 3);
-  layer_session<launched_layers_policy, on_stream> s(hook_model, hook_capacity);
+  session<launched_layers_policy, on_stream> s(hook_model, hook_capacity);
   s.start(0, launched_layers, {tokens.data(), hook_length}, hook_shape);
   decode_with_hooks(s, tokens);
-}
-
-TEST_F(InterposedLaunches, AHookOfAnyLayerSessionIsLaunchesAndNothingElse) {
-  std::vector<token_id> tokens(hook_length, 3);
-  const auto s = make_any_layer_session(launched_layers, hook_model, hook_capacity, on_stream{});
-  s->start(0, tokens.data(), hook_length, hook_shape);
-  decode_with_hooks(*s, tokens);
 }
 
 TEST_F(InterposedLaunches, TheSegmentsOfAHookShareItsGrid) {
@@ -377,7 +369,7 @@ TEST_F(InterposedLaunches, TheSegmentsOfAHookShareItsGrid) {
   session_capacity capacity = hook_capacity;
   capacity.sequences = 3;
   std::vector<token_id> tokens(3 * hook_length, 3);
-  layer_session<launched_layers_policy, on_stream> s(hook_model, capacity);
+  session<launched_layers_policy, on_stream> s(hook_model, capacity);
   std::vector<float> hidden(hook_length * width);
   for (std::size_t i = 0; i < hidden.size(); ++i) {
     hidden[i] = static_cast<float>(i);
@@ -455,15 +447,15 @@ TEST_F(InterposedLaunches, ASessionGivesBackAllThatItTook) {
   EXPECT_EQ(runtime().calls,
             (calls{{"cudaGetDevice", 1},
                    {"cudaDeviceGetAttribute", 1},
-                   {"cudaMalloc", 1},
+                   {"cudaMalloc", 3},  // of the session, of its rows and of its slot
                    {"cudaMallocHost", 1},
                    {"cudaEventCreateWithFlags", 1},
-                   {"cudaMemsetAsync", 1},
+                   {"cudaMemsetAsync", 3},
                    {"cudaMemcpyAsync", 1},
-                   {"cudaStreamSynchronize", 2},
+                   {"cudaStreamSynchronize", 3},
                    {"cudaEventDestroy", 1},
                    {"cudaFreeHost", 1},
-                   {"cudaFree", 1}}));
+                   {"cudaFree", 3}}));
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ long allocations_of(const Policy& p) {
   for (std::size_t i = 0; i < logits.size(); ++i) {
     logits[i] = static_cast<float>(i * 7 % 11);
   }
-  layer_session session(p,
-                        model_info{.vocab = vocab, .mask_token = vocab - 1, .layers = layers},
-                        tokens,
-                        sequence_shape{.prompt_length = 5, .length = length, .block_length = 12});
+  session session(p,
+                  model_info{.vocab = vocab, .mask_token = vocab - 1, .layers = layers},
+                  tokens,
+                  sequence_shape{.prompt_length = 5, .length = length, .block_length = 12});
   const allocation_count count;
   while (const auto request = session.next()) {
     auto pass = session.pass(0);

@@ -120,7 +120,7 @@ int expect_choices(const cache_budget& rule, std::uint64_t seed, const Expected&
   std::vector<token_id> tokens(39, 9);
   std::fill_n(tokens.begin(), shape.prompt_length, 1);
   const policy p{by_confidence{}, tokens_per_step{2}, tracked_budget{rule, &seen}};
-  layer_session session(p, {.vocab = 10, .mask_token = 9, .layers = layers}, tokens, shape);
+  session session(p, {.vocab = 10, .mask_token = 9, .layers = layers}, tokens, shape);
   std::vector<std::vector<float>> stored(layers, std::vector<float>(39 * width, NAN));
   if (seed % 2 == 1) {  // what another sequence left there says nothing of this one
     dice other(seed + 1000);

@@ -239,7 +239,7 @@ layered_result expect_ends_in_order(const Policy& p, const sequence_shape& shape
   info.eos_token = 3;
   layered_result done;
   done.tokens = prompted(model, shape);
-  layer_session<Policy> session(p, info, done.tokens, shape);
+  session<Policy> session(p, info, done.tokens, shape);
   toy_memory memory(model.layers, shape.length, toy_transformer::width);
   while (session.next()) {
     auto pass = session.pass(0);

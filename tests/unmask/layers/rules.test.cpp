@@ -168,7 +168,7 @@ TEST(LayerRules, ReturnEachRowOnceWhicheverTargetsAreMasked) {
     }
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     std::vector<token_id> tokens(3, 5);
-    layer_session<whole_passes> s(info_of(model, 1), {.sequences = 1, .length = 3, .window = 3});
+    session<whole_passes> s(info_of(model, 1), {.sequences = 1, .length = 3, .window = 3});
     s.start(0,
             {by_confidence{}, tokens_per_step{3}, delayed_cache{}},
             tokens,
@@ -234,7 +234,7 @@ TEST(LayerRules, AreGivenTheMeansOfTheirOwnSequence) {
   toy_transformer two = model;
   two.layers = 2;
   const policy p{by_confidence{}, sure, noting_means{{99}, &seen}};
-  layer_session<std::remove_const_t<decltype(p)>> s(
+  session<std::remove_const_t<decltype(p)>> s(
       info_of(two), {.sequences = 1, .length = shape.length, .window = shape.block_length});
   for (int k = 0; k < 2; ++k) {
     seen.clear();
@@ -266,7 +266,7 @@ static_assert(caching<without_two_keys>);
 
 TEST(LayerRules, ComputeNothingLeftOfTheKeys) {
   std::vector<token_id> tokens = prompted(model, shape);
-  layer_session s(policy{by_confidence{}, sure, without_two_keys{}}, info_of(model), tokens, shape);
+  session s(policy{by_confidence{}, sure, without_two_keys{}}, info_of(model), tokens, shape);
   EXPECT_EQ(s.planned().query, (range{2, shape.length}));
   EXPECT_EQ(s.planned().keys, (range{2, shape.length}));
 }
@@ -313,7 +313,7 @@ TEST(LayerRules, ThatDropNothingAreNotAddedTo) {
     std::vector<std::size_t> chosen;
     session_capacity capacity{.sequences = 1, .length = shape.length, .window = shape.block_length};
     const policy p{by_confidence{}, sure, updates_the_left{{most}}};
-    layer_session<std::remove_const_t<decltype(p)>> s(info_of(model), capacity);
+    session<std::remove_const_t<decltype(p)>> s(info_of(model), capacity);
     std::vector<token_id> tokens = prompted(model, shape);
     toy_memory memory(model.layers, shape.length, toy_transformer::width);
     s.start(0, p, tokens, shape);

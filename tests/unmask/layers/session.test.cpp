@@ -23,10 +23,8 @@ constexpr policy skipping_half{by_confidence{},
 // Properties that an engine can test at compile time.
 static_assert(!decltype(plain)::layered && !decltype(plain)::caches);
 static_assert(decltype(skipping_half)::layered && decltype(skipping_half)::caches);
-static_assert(!layer_session<std::remove_const_t<decltype(plain)>>::has_hooks);
-static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::has_hooks);
-static_assert(layer_session<std::remove_const_t<decltype(skipping_half)>>::reads ==
-              feature::hidden);
+static_assert(!session<std::remove_const_t<decltype(plain)>>::has_hooks);
+static_assert(session<std::remove_const_t<decltype(skipping_half)>>::has_hooks);
 
 constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
 
@@ -48,7 +46,7 @@ TEST(LayerSession, SkippedPositionsAreNotComputed) {
 TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
   const toy_transformer model;
   std::vector<token_id> tokens = prompted(model, shape);
-  layer_session session(skipping_half, info_of(model), tokens, shape);
+  session session(skipping_half, info_of(model), tokens, shape);
   EXPECT_THROW(static_cast<void>(session.pass(0)), std::logic_error);
   const auto request = session.next();
   ASSERT_TRUE(request);
@@ -92,7 +90,7 @@ TEST(LayerSession, NamesWhatIsWrongAndChangesNothing) {
 TEST(LayerSession, CancelsARequestBehindAHook) {
   const toy_transformer model;
   std::vector<token_id> tokens = prompted(model, shape);
-  layer_session session(skipping_half, info_of(model), tokens, shape);
+  session session(skipping_half, info_of(model), tokens, shape);
   std::vector<float> memory(37 * 4);
   const host_hidden<float> rows(memory.data(), 37, 4);
   const host_state<float> stored(memory.data(), 37, 4);
@@ -118,7 +116,7 @@ struct drawn_sequences {
   std::vector<std::vector<token_id>> tokens;
   std::vector<std::vector<float>> hidden = std::vector<std::vector<float>>(3);
   std::vector<std::vector<float>> stored;
-  layer_session<std::remove_const_t<decltype(skipping_half)>> session;
+  unmask::session<std::remove_const_t<decltype(skipping_half)>> session;
 
   explicit drawn_sequences(const toy_transformer& model)
       : layers(model.layers)
@@ -224,7 +222,7 @@ static_assert(kept - state_bytes<std::remove_const_t<decltype(plain)>>(capacity)
               2 * (1000 * 20 + 4096));
 
 TEST(LayerSession, TheStateIsAsLargeAsItSays) {
-  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  using skipping = session<std::remove_const_t<decltype(skipping_half)>>;
   model_info model = info_of(toy_transformer{});
   model.vocab = 100;
   model.mask_token = 99;
@@ -238,7 +236,7 @@ TEST(LayerSession, ABrokenRowIsKept) {
   const toy_transformer model;
   std::vector<token_id> tokens = prompted(model, shape);
   constexpr policy p{by_confidence{}, tokens_per_step{1}, early_skip{.weight = 0.0F, .cap = true}};
-  layer_session session(p, info_of(model), tokens, shape);
+  session session(p, info_of(model), tokens, shape);
   std::vector<float> stored(8 * 37 * 2, 1.0F);
   for (int step = 0; step < 2; ++step) {
     ASSERT_TRUE(session.next());
@@ -271,7 +269,7 @@ TEST(LayerSession, ABrokenRowIsKept) {
 TEST(LayerSession, AModelWithoutLayersIsRefused) {
   model_info model = info_of(toy_transformer{});
   model.layers = 0;
-  using skipping = layer_session<std::remove_const_t<decltype(skipping_half)>>;
+  using skipping = session<std::remove_const_t<decltype(skipping_half)>>;
   EXPECT_THROW(skipping(model, {.sequences = 1, .length = 8, .window = 8}), std::invalid_argument);
 }
 

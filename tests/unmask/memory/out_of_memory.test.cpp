@@ -3,7 +3,7 @@
 // what was there before decodes on.
 #include <unmask/c_api.h>
 #include <unmask/host/thread_pool.hpp>
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/named_requirements.hpp>
 #include <unmask/sharded_session.hpp>
 #include <unmask/trace/trace_reader.hpp>
@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/bound_session.hpp"
 #include "support/c_calls.hpp"
 #include "support/count_allocations.hpp"
 #include "support/lent.hpp"
@@ -99,13 +100,12 @@ TEST(OutOfMemory, IsReportedByEachSessionByName) {
         "remask_below(0.3) + threshold(0.8)",
         "entropy_bound(0.1) + canvas"}) {
     SCOPED_TRACE(text);
-    EXPECT_GT(every_failure_of([&] { return make_any_session(text, model, capacity); }), 3);
+    EXPECT_GT(
+        every_failure_of([&] { return testing::make_bound(read_policy(text), model, capacity); }),
+        3);
   }
   EXPECT_GT(every_failure_of(
-                [&] { return make_any_layer_session(read_policy("es_dllm"), model, capacity); }),
-            3);
-  EXPECT_GT(every_failure_of(
-                [&] { return make_mixed_session(read_policy("threshold(0.9)"), model, capacity); }),
+                [&] { return testing::make_bound(read_policy("es_dllm"), model, capacity); }),
             3);
 }
 
@@ -133,7 +133,7 @@ TEST(OutOfMemory, IsReportedByTextsAndThreads) {
 }
 
 /// Decodes on until every sequence has ended; logits are a hash of position and token.
-void run(any_session& s) {
+void run(testing::bound_session<named_policy>& s) {
   std::vector<float> logits;
   while (const auto request = s.next()) {
     logits.clear();
@@ -148,23 +148,23 @@ void run(any_session& s) {
   }
 }
 
-// A sequence with a policy of a new type allocates that type's session; if that fails, the running
+// A sequence whose policy needs more memory than its slot has allocates; if that fails, the running
 // sequences do not notice, and the same call succeeds later.
-TEST(OutOfMemory, LeavesTheSequencesOfAMixedSessionAlone) {
+TEST(OutOfMemory, LeavesTheOtherSequencesOfTheSessionAlone) {
   constexpr sequence_shape shape{.length = 20, .block_length = 5};
-  const named_parts first = read_policy("tokens_per_step(2)");
-  const named_parts second = read_policy("threshold(0.5) + sampling + top_k(3)");
+  const named_policy first = read_policy("tokens_per_step(2)");
+  const named_policy second = read_policy("stable_and_confident + sampling + top_k(3)");
   const auto decode = [&](bool fails) {
     std::vector<token_id> one(20);
     std::vector<token_id> other(20);
-    const auto s = make_mixed_session(first, model, capacity);
+    const auto s = testing::make_bound(first, model, capacity);
     s->start(0, one.data(), 20, shape);
     long failures = 0;
     if (fails) {
       for (bool started = false; !started;) {
         failing_allocation = failures;
         try {
-          s->start(1, second, other.data(), 20, shape);
+          s->start(1, second, other, shape);
           started = true;
         } catch (const std::bad_alloc&) {
           ++failures;
@@ -173,7 +173,7 @@ TEST(OutOfMemory, LeavesTheSequencesOfAMixedSessionAlone) {
       }
       EXPECT_GT(failures, 3);
     } else {
-      s->start(1, second, other.data(), 20, shape);
+      s->start(1, second, other, shape);
     }
     run(*s);
     one.insert(one.end(), other.begin(), other.end());
@@ -340,8 +340,10 @@ recording record_with_failure(long failing) {
   recording all;
   all.text.reserve(1U << 20U);
   const char* const policy = "tokens_per_step(2)";
-  const auto s =
-      make_any_session(policy, model, {.sequences = 2, .length = 24, .window = 24, .trace = true});
+  const auto s = std::make_unique<named_session>(
+      read_policy(policy),
+      model,
+      session_capacity{.sequences = 2, .length = 24, .window = 24, .trace = true});
   trace_writer trace(
       [&all](std::string_view line) {
         all.text += line;
@@ -376,7 +378,7 @@ recording record_with_failure(long failing) {
     const long failure = failing_allocation.exchange(-1);  // of the recording alone
     std::optional<lent<token_id>>& own = tokens[static_cast<std::size_t>(slot)];
     own.emplace(text);
-    s->start(slot, own->data(), 20, shape);
+    s->start(slot, own->span(), shape);
     failing_allocation = failure;
     while (
         !counted([&] { trace.start({.slot = slot, .shape = shape, .tokens = own->span()}, *s); })) {
@@ -442,7 +444,7 @@ TEST(Allocation, IsNotInARecordedStep) {
     SCOPED_TRACE(policy);
     session_capacity traced = capacity;
     traced.trace = true;
-    const auto s = make_any_session(policy, model, traced);
+    const auto s = std::make_unique<named_session>(read_policy(policy), model, traced);
     std::size_t lines = 0;
     trace_writer trace([&lines](std::string_view) { return ++lines > 0; },
                        {.model = "m", .info = model, .policy = policy, .parts = {policy}});
@@ -450,7 +452,7 @@ TEST(Allocation, IsNotInARecordedStep) {
     for (index_t slot = 0; slot < 3; ++slot) {
       std::vector<token_id>& own = tokens[static_cast<std::size_t>(slot)];
       const sequence_shape shape{.prompt_length = slot, .length = 24, .block_length = 8};
-      s->start(slot, own.data(), 24, shape);
+      s->start(slot, own, shape);
       trace.start({.slot = slot, .shape = shape, .tokens = own}, *s);
     }
     long in_the_trace = 0;

@@ -14,6 +14,7 @@
 #include <limits>
 #include <set>
 
+#include "support/bound_session.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
@@ -92,7 +93,7 @@ TEST(candidates, are_held_back_by_an_at_most_or_by_its_rule) {
   session<std::remove_const_t<decltype(limited)>> composed{small, three};
   composed.start(0, limited, tokens, {.length = 3});
   std::vector<token_id> named_tokens(3);
-  const auto named = make_any_session(text, small, three);
+  const auto named = make_bound(read_policy(text), small, three);
   named->start(0, named_tokens.data(), 3, {.length = 3});
   // The confidence of position 0 is below 0.6, those of the others are above it.
   const std::vector<std::pair<candidate_outcome, index_t>> expected = {
@@ -125,7 +126,7 @@ TEST(candidates, say_which_part_of_the_expression_decided) {
     session<std::remove_const_t<decltype(mixed)>> s{model.info(), capacity};
     s.start(0, mixed, tokens, geometry);
     std::vector<token_id> named_tokens(27, 0);
-    const auto named = make_any_session(mixed_text, model.info(), capacity);
+    const auto named = make_bound(read_policy(mixed_text), model.info(), capacity);
     named->start(0, named_tokens.data(), 27, geometry);
     std::vector<token_id> before = tokens;
     observe_decode(s, model, tokens, [&](const observed_step& seen) {
@@ -245,13 +246,13 @@ TEST(candidates, account_for_every_change_of_the_tokens) {
       const broken_model model{{.seed = seed, .vocab = 6, .sharpness = 6.0}};
       model_info info = model.info();
       info.eos_token = 0;
-      const named_parts parts = read_policy(one.text);
+      const named_policy parts = read_policy(one.text);
       std::vector<token_id> tokens(27, 1);
-      const auto named = make_any_session(parts, info, capacity);
+      const auto named = make_bound(parts, info, capacity);
       named->start(0, tokens.data(), 27, geometry);
       std::vector<token_id> told = tokens;
       struct untyped {  // a session as decode() calls it
-        any_session& s;
+        named_session& s;
         [[nodiscard]] auto next() const { return s.next(); }
         void supply(const host_logits<float>& z) const { s.supply(z); }
       } s{*named};

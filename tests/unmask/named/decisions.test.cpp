@@ -173,8 +173,8 @@ TEST(named_policy, decides_as_whole_methods_do) {
     dense_request q = random_named_request(c, true);
     q.branches = 14;
     committed +=
-        expect_same_decode({named_session("lopa_d2f", q.model, capacity_of(q))},
-                           {make_any_session(methods::lopa_d2f(), q.model, capacity_of(q))},
+        expect_same_decode({make_bound(read_policy("lopa_d2f"), q.model, capacity_of(q))},
+                           decoding{make_bound(methods::lopa_d2f(), q.model, capacity_of(q))},
                            q);
   }
   EXPECT_GT(committed, 50);

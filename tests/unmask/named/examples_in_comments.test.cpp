@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The examples in comments of parts do what they say, and every part that has a name has one.
 // include/unmask/policy/README.md, "Examples in comments", says how they are written.
-#include <unmask/any_layer_session.hpp>
 #include <unmask/named/read_policy.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
@@ -17,6 +16,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "support/bound_session.hpp"
 
 namespace unmask {
 namespace {
@@ -186,7 +187,7 @@ struct trace {
 // Runs a segment through the layers: the positions that each computes. The row of a position is
 // (1, 0) while it is masked and (0, 1) as soon as it has a token. `wanted` gets the positions whose
 // logits the policy reads.
-std::string layers_of(any_layer_session::layer_pass& pass,
+std::string layers_of(named_session::layer_pass& pass,
                       const std::vector<token_id>& tokens,
                       std::vector<std::vector<float>>& stored,
                       std::vector<index_t>& wanted,
@@ -223,14 +224,14 @@ std::string layers_of(any_layer_session::layer_pass& pass,
 
 trace decode(const example& e, const scene& s) {
   const file_source files = [&](const std::string&) { return to_json(s.profile); };
-  const named_parts parts = read_policy(e.policy, files);
-  const auto session = make_any_layer_session(parts,
-                                              {.vocab = mask + 1,
-                                               .mask_token = mask,
-                                               .eos_token = s.eos,
-                                               .suppress_mask = !parts.has.renoises,
-                                               .layers = s.layers},
-                                              {.length = s.length(), .window = s.length()});
+  const named_policy parts = read_policy(e.policy, files);
+  const auto session = testing::make_bound(parts,
+                                           {.vocab = mask + 1,
+                                            .mask_token = mask,
+                                            .eos_token = s.eos,
+                                            .suppress_mask = !parts.draw.has_canvas,
+                                            .layers = s.layers},
+                                           {.length = s.length(), .window = s.length()});
   std::vector<token_id> tokens(std::size_t(s.length()), mask);
   for (std::size_t i = 0; i < s.prompt.size(); ++i) {
     tokens[i] = s.prompt[i] - 'a';

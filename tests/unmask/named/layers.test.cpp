@@ -2,7 +2,6 @@
 // Layer rules by name: the decisions, the computed positions and the engine's calls are
 // those of the policy composed of the same parts.
 
-#include <unmask/any_layer_session.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/policy/presets/methods.hpp>
 #include <unmask/unmask.hpp>
@@ -18,11 +17,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using few = compositions<layered(edits_and({})), layered({.transforms = true, .compares = true})>;
-
 template <class Policy>
 void expect_same_decode(const std::string& text, const Policy& composed) {
-  expect_same_layered_decode<few>(text, composed);
+  expect_same_layered_decode(text, composed);
 }
 
 TEST(named_layer_rules, early_skip_decides_as_composed) {
@@ -105,21 +102,25 @@ TEST(named_layer_rules, whole_methods_decide_as_their_presets) {
                      methods::with(methods::es_dllm_parallel_sparse(), no_equal_neighbours{}));
 }
 
-TEST(named_layer_rules, are_for_layer_sessions) {
-  try {
-    static_cast<void>(
-        make_any_session("threshold + early_skip + block_cache", {.vocab = 4}, {.length = 37}));
-    ADD_FAILURE();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr("make_any_layer_session instead of make_any_session"));
-  }
-  try {
-    static_cast<void>(make_any_layer_session<few>(
-        read_policy("threshold + early_skip + sampling"), {.vocab = 4}, {.length = 37}));
-    ADD_FAILURE();
-  } catch (const std::invalid_argument& e) {
-    EXPECT_THAT(e.what(), HasSubstr("compiled by name: sampling, a layer rule"));
-  }
+TEST(named_layer_rules, need_an_engine_with_layers) {
+  const named_policy policy = read_policy("threshold + early_skip + block_cache");
+  constexpr session_capacity capacity{.length = 37, .window = 37};
+  std::vector<token_id> tokens(37);
+  const auto refusal = [](const auto& call) {
+    try {
+      call();
+    } catch (const std::invalid_argument& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const model_info without{.vocab = 4, .mask_token = 3};
+  EXPECT_THAT(refusal([&] { named_session(policy, without, capacity); }),
+              HasSubstr("model_info::layers"));
+  named_session session(without, capacity);
+  EXPECT_THAT(refusal([&] { session.start(0, policy, tokens, {.length = 37}); }),
+              HasSubstr("model_info::layers"));
+  EXPECT_FALSE(session.next());
 }
 
 }  // namespace

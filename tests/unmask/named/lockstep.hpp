@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/any_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -12,14 +12,15 @@
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/bound_session.hpp"
 #include "support/requested_rows.hpp"
-#include "unmask/named/named_session.hpp"
 
 namespace unmask::testing {
 
 /// A sequence and its session, decoded in step with another.
+template <class Policy>
 struct decoding {
-  std::unique_ptr<any_session> session;
+  std::unique_ptr<bound_session<Policy>> session;
   std::vector<token_id> text = {};
 
   void start(const dense_request& q) {
@@ -33,13 +34,19 @@ struct decoding {
   }
 };
 
+template <class Policy>
+decoding(std::unique_ptr<bound_session<Policy>>) -> decoding<Policy>;
+
 inline void expect_same_bits(float a, float b) {
   EXPECT_EQ(std::bit_cast<std::uint32_t>(a), std::bit_cast<std::uint32_t>(b)) << a << " and " << b;
 }
 
 /// Decodes a request with both, and expects the same requests, commits, answers and reports, bit
 /// for bit. Returns how many tokens were committed.
-inline index_t expect_same_decode(decoding named, decoding composed, const dense_request& q) {
+template <class Policy>
+index_t expect_same_decode(decoding<named_policy> named,
+                           decoding<Policy> composed,
+                           const dense_request& q) {
   named.start(q);
   composed.start(q);
   for (int forwards = 0;; ++forwards) {
@@ -128,8 +135,8 @@ void expect_twins(std::uint64_t seed, const Make& make) {
     using product = std::remove_cvref_t<decltype(t.policy)>;
     const dense_request q = random_named_request(c, product::branches);
     SCOPED_TRACE(t.text);
-    committed += expect_same_decode({named_session(t.text, q.model, capacity_of(q))},
-                                    {make_any_session(t.policy, q.model, capacity_of(q))},
+    committed += expect_same_decode({make_bound(read_policy(t.text), q.model, capacity_of(q))},
+                                    decoding{make_bound(t.policy, q.model, capacity_of(q))},
                                     q);
     if (::testing::Test::HasFailure()) {
       return;

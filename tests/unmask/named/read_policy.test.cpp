@@ -147,15 +147,15 @@ TEST(policy_text, a_long_one_is_refused_at_once_and_in_few_words) {
 }
 
 TEST(read_policy, sets_the_parts_named) {
-  const named_parts p =
+  const named_policy p =
       read_policy("by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), "
                   "all_of(tokens_per_step(3), threshold(inclusive=true))) + "
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_TRUE(p.ranking.by.holds<by_margin>());
   EXPECT_EQ(p.commit_rule.size(), 3);
-  EXPECT_EQ(p.transform.value, 0.5F);
+  EXPECT_EQ(p.transform.of_logits.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
-  EXPECT_TRUE(p.has.tracks && p.has.remembers && p.has.transforms);
+  EXPECT_TRUE(p.logits_processors.count > 0 && step::transforms_now(p));
   p.logits_processors.rules[0].visit_on_host([](const auto& rule) {
     if constexpr (requires { rule.strength; }) {
       EXPECT_EQ(rule.strength, 0.5F);
@@ -308,7 +308,7 @@ TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
   };
   static_cast<void>(read_policy("threshold + dual_cache", files));
   EXPECT_TRUE(asked.empty());
-  const named_parts p =
+  const named_policy p =
       read_policy("any_of(tokens_per_step(1), calibrated_threshold(file='p.json'))", files);
   EXPECT_EQ(asked, (std::vector<std::string>{"p.json"}));
   EXPECT_EQ(p.commit_rule.profile(), profile);
@@ -395,11 +395,11 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       EXPECT_EQ(problem_of(m.name), "none");
     }
   }
-  const named_parts p =
+  const named_policy p =
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
   EXPECT_TRUE(p.ranking.by.holds<by_margin>());
-  EXPECT_TRUE(p.has.layered && p.has.tracks && p.filter.holds<eos_gate>());
+  EXPECT_TRUE(p.layered_now() && p.logits_processors.count > 0 && p.filter.holds<eos_gate>());
 }
 
 TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_says) {

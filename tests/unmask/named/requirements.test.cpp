@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a policy by name requires is what its session requires.
 
+#include <unmask/named_policy.hpp>
 #include <unmask/named_requirements.hpp>
 #include <unmask/unmask.hpp>
 
@@ -31,13 +32,13 @@ const char* const texts[] = {"threshold(0.9)",
 TEST(NamedRequirements, TheWindowIsTheLeastThatASequenceStartsWith) {
   for (const char* text : texts) {
     SCOPED_TRACE(text);
-    const named_parts parts = read_policy(text);
+    const named_policy parts = read_policy(text);
     const policy_requirements r = requirements_of(parts, model, {.length = shape.length}, shape);
     for (const index_t window : {r.window, r.window - 1}) {
       session_capacity room{.length = shape.length, .window = window};
       std::vector<token_id> tokens(static_cast<std::size_t>(shape.length));
-      const auto session = make_any_layer_session(parts, model, room);
-      const auto start = [&] { session->start(0, tokens.data(), shape.length, shape); };
+      named_session session(parts, model, room);
+      const auto start = [&] { session.start(0, parts, tokens, shape); };
       if (window == r.window) {
         EXPECT_NO_THROW(start());
       } else {
@@ -56,24 +57,23 @@ TEST(NamedRequirements, NumbersAreThoseOfTheTypes) {
   session_capacity whole = room;
   whole.vocab = model.vocab;
   whole.layers = model.layers;
-  const auto bytes = [&]<abilities A> { return state_bytes<named_composition<A>>(whole); };
-  constexpr abilities plain = edits_and({.branches = true, .draws = true, .edits_tokens = true});
-  constexpr abilities hooked =
-      layered(edits_and({.draws = true, .edits_tokens = true, .remasks = true}));
+  const auto bytes = [&](const char* text) {
+    return named_session(read_policy(text), model, whole).bytes();
+  };
   EXPECT_EQ(of("threshold(0.9)", room).most_forwards,
             most_forwards(policy{by_confidence{}, threshold{0.9F}}, shape));
   EXPECT_EQ(of("canvas + entropy_bound", room).most_forwards,
             most_forwards(policy{by_confidence{}, entropy_bound{}, canvas{}}, shape));
   EXPECT_EQ(of("by_entropy + timesteps(9) + single_block", room).most_forwards, 56 + 8);
-  EXPECT_EQ(of("threshold(0.9)", room).state_bytes, bytes.template operator()<plain>());
-  EXPECT_EQ(of("es_dllm", room).state_bytes, bytes.template operator()<hooked>());
-  whole.branches = 3;
-  EXPECT_EQ(of("threshold(0.9) + lookahead(3)", room).state_bytes,
-            bytes.template operator()<plain>());
-  whole.branches = 0;
+  for (const char* text : {"threshold(0.9)", "es_dllm", "threshold(0.9) + lookahead(3)"}) {
+    EXPECT_EQ(of(text, room).state_bytes, bytes(text)) << text;
+  }
+  EXPECT_LT(bytes("threshold(0.9)"), bytes("threshold(0.9) + lookahead(3)"));
+  EXPECT_LT(bytes("threshold(0.9)"), bytes("es_dllm"));
+  EXPECT_LT(bytes("threshold(0.9)"), bytes("adaptive_threshold"));
   whole.window = 56;  // the least, which is more than was given
   EXPECT_EQ(of("tokens_per_step + single_block", room).state_bytes,
-            bytes.template operator()<plain>());
+            bytes("tokens_per_step + single_block"));
 }
 
 TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
@@ -92,8 +92,6 @@ TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
   EXPECT_THAT(why("threshold(0.9)", {.length = 61}, {.length = 61, .block_length = 0}),
               HasSubstr("block_length"));
   EXPECT_THAT(why("threshold(0.9)", {.sequences = 0, .length = 61}, shape), HasSubstr("sequences"));
-  EXPECT_THAT(why("edit_committed + stable_and_confident", {.length = 61}, shape),
-              HasSubstr("not compiled by name"));
 }
 
 }  // namespace

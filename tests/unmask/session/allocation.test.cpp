@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/thread_pool.hpp>
@@ -9,6 +8,7 @@
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
+#include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/beside.hpp"
+#include "support/bound_session.hpp"
 #include "support/count_allocations.hpp"
 
 namespace unmask::testing {
@@ -122,10 +123,10 @@ TEST(session, asks_for_no_memory_to_cut_a_long_row) {
   EXPECT_EQ(allocations_of_a_run<float>(150'000, 1, {.executor = pool}), 0);
 }
 
-TEST(any_session, asks_for_no_memory_after_its_construction) {
-  const auto s = make_any_session(policy{by_confidence{}, tokens_per_step{2}},
-                                  {.vocab = 20, .mask_token = 0},
-                                  {.length = 8, .window = 8});
+TEST(untyped_rows, ask_for_no_memory_after_its_construction) {
+  const auto s = make_bound(policy{by_confidence{}, tokens_per_step{2}},
+                            {.vocab = 20, .mask_token = 0},
+                            {.length = 8, .window = 8});
   tokens_of tokens(8);
   const std::vector<float> z(160, 0.5F);
   const allocation_count count;

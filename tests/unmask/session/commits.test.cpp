@@ -41,7 +41,7 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
   const model_info model = {.vocab = 12,
                             .mask_token = mask,
                             .eos_token = stops || d.chance(0.7) ? end : no_token,
-                            .suppress_mask = Policy::commits_tokens};
+                            .suppress_mask = !Policy::renoises};
   const fake_model rows{.seed = d.bits(), .vocab = 12, .sharpness = d.real(1.0, 9.0)};
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 1);
   session<Policy> s{p, model, tokens_view<memory::host>(tokens), g};
@@ -70,7 +70,7 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
       ASSERT_TRUE(scored.contains(e.position)) << "step " << step;
       const auto at = static_cast<std::size_t>(e.position);
       ASSERT_EQ(e.token, tokens[at]) << "step " << step;
-      const bool opens = Policy::commits_tokens && e.token == mask;
+      const bool opens = !Policy::renoises && e.token == mask;
       (open[at] && !opens ? committed : rewritten) += 1;
       mirror[at] = e.token;
       open[at] = opens;
@@ -82,7 +82,7 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
     for (std::size_t k = 0; k < open.size(); ++k) {
       left += open[k] ? 1 : 0;
       const bool filled = open[k] && r.end != ending::running && model.eos_token != no_token;
-      if (Policy::commits_tokens || r.end != ending::running) {
+      if (!Policy::renoises || r.end != ending::running) {
         ASSERT_EQ(tokens[k], filled ? end : open[k] ? mask : mirror[k]) << "step " << step;
       }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: for a policy as text make_any_session\(text, model, capacity\) of
+// expect: for a policy as text named_session\(read_policy\(text\), model, capacity\) of
 // lines: 20
 #include <unmask/unmask.hpp>
 

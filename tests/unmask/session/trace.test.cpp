@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/any_session.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/unmask.hpp>
 
 #include <limits>
 #include <stdexcept>
 
+#include "support/bound_session.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
@@ -278,7 +279,7 @@ TEST(trace, reports_the_token_of_the_winner_with_the_branch) {
 TEST(trace, comes_through_the_untyped_edge) {
   const made_up_model model;
   std::vector<token_id> tokens(25, 0);
-  const auto s = make_any_session(rule, model.info(), traced);
+  const auto s = make_bound(rule, model.info(), traced);
   s->start(0, tokens.data(), 25, geometry);
   const auto request = s->next();
   ASSERT_TRUE(request.has_value());

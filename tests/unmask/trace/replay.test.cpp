@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
+#include <unmask/policy/replay.hpp>
 #include <unmask/trace/part_texts.hpp>
-#include <unmask/trace/replay.hpp>
-#include <unmask/trace/replay_by_name.hpp>
+#include <unmask/trace/replay_table.hpp>
 #include <unmask/trace/replay_text.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
@@ -14,6 +14,7 @@
 #include <bit>
 #include <set>
 
+#include "support/bound_session.hpp"
 #include "support/lent.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
@@ -83,8 +84,9 @@ void add_commits(std::set<written>& all, auto& session) {
 
 recording record(const char* policy, const made_up_model& model) {
   recording r;
-  const auto s = make_any_session(
-      policy, info_of(model), {.length = 35, .window = 32, .branches = 3, .trace = true});
+  const auto s = make_bound(read_policy(policy),
+                            info_of(model),
+                            {.length = 35, .window = 32, .branches = 3, .trace = true});
   trace_writer trace(
       [&r](std::string_view line) {
         r.text += line;
@@ -116,10 +118,9 @@ recording replayed(const recording& from, const made_up_model& model) {
   recording r;
   const trace t = read_trace(from.text);
   const replay_table table(t);
-  const auto s = make_replay_session(read_policy(t.policy),
-                                     table.view(),
-                                     info_of(model),
-                                     {.length = 35, .window = 32, .trace = true});
+  const auto s = make_bound(read_policy(t.policy).replaying(table.view()),
+                            info_of(model),
+                            {.length = 35, .window = 32, .trace = true});
   r.tokens = table.tokens();
   sequence_shape other = t.sequences[0].shape;
   other.seed += 100;

@@ -36,8 +36,8 @@ std::vector<json> lines_of(const std::string& text) {
 class recorded {
  public:
   explicit recorded(const char* policy, std::function<std::string(token_id)> token_text = {})
-      : session(make_any_session(
-            policy, model, {.sequences = 2, .length = 20, .window = 20, .trace = true}))
+      : session(
+            read_policy(policy), model, {.sequences = 2, .length = 20, .window = 20, .trace = true})
       , trace(
             [this](std::string_view line) {
               text += line;
@@ -55,17 +55,17 @@ class recorded {
              const sequence_shape& shape,
              const std::vector<std::uint8_t>& editable) {
     lent<std::uint8_t> given(editable);
-    session->start(slot, tokens.data(), shape.length, shape, {.editable = given.span()});
+    session.start(slot, tokens.span(), shape, {.editable = given.span()});
     trace.start({.slot = slot, .shape = shape, .tokens = tokens.span(), .editable = given.data()},
-                *session);
+                session);
   }
   /// Runs a step. Returns false if there is none.
   bool step() {
-    const auto request = session->next();
+    const auto request = session.next();
     if (request) {
-      trace.request(*request, *session);
+      trace.request(*request, session);
       supply(request->rows);
-      trace.step(*session);
+      trace.step(session);
     }
     return request.has_value();
   }
@@ -74,11 +74,11 @@ class recorded {
     for (std::size_t i = 0; i < z.size(); ++i) {
       z[i] = static_cast<float>(i * 7 % 23);
     }
-    session->supply(host_logits<float>(z.data(), rows, model.vocab));
+    session.supply(host_logits<float>(z.data(), rows, model.vocab));
   }
 
   std::string text;
-  std::unique_ptr<any_session> session;
+  named_session session;
   trace_writer trace;
 };
 
@@ -123,7 +123,7 @@ TEST(trace_writer, ends_a_sequence_that_has_nothing_to_decode) {
     {
       lent<token_id> nothing(std::vector<token_id>(20, 7));
       r.start(1, nothing, shape_of(20), std::vector<std::uint8_t>(20, 1));
-      EXPECT_EQ(r.session->report(1).end, ending::complete);
+      EXPECT_EQ(r.session.report(1).end, ending::complete);
     }
     EXPECT_EQ(lines_of(r.text).back()["end"], "complete");
     if (is_first) {
@@ -137,7 +137,7 @@ TEST(trace_writer, ends_a_sequence_that_has_nothing_to_decode) {
       std::vector<std::uint8_t> editable(20, 1);
       editable[4] = 0;
       r.start(1, stopped, shape_of(4), editable);
-      EXPECT_EQ(r.session->report(1).end, ending::eos_token);
+      EXPECT_EQ(r.session.report(1).end, ending::eos_token);
     }
     EXPECT_EQ(lines_of(r.text).back()["end"], "eos_token");
     while (r.step()) {
@@ -167,11 +167,11 @@ TEST(trace_writer, writes_the_ends_of_a_request_that_was_cancelled) {
     r.start(0, first, shape_of(4), std::vector<std::uint8_t>(20, 1));
     r.start(1, second, shape_of(6), std::vector<std::uint8_t>(20, 1));
     ASSERT_TRUE(r.step());
-    r.trace.request(*r.session->next(), *r.session);
-    r.session->cancel_request();
-    EXPECT_TRUE(r.trace.end(*r.session));
+    r.trace.request(*r.session.next(), r.session);
+    r.session.cancel_request();
+    EXPECT_TRUE(r.trace.end(r.session));
   }
-  EXPECT_TRUE(r.trace.end(*r.session));  // once, and their tokens are not read again
+  EXPECT_TRUE(r.trace.end(r.session));  // once, and their tokens are not read again
   EXPECT_EQ(lines_of(r.text).size(), 5U);
   for (const traced_sequence& s : read_trace(r.text).sequences) {
     EXPECT_EQ(s.end, ending::cancelled);
@@ -204,15 +204,15 @@ TEST(trace_writer, goes_on_behind_a_text_that_throws) {
     r.start(0, first, shape_of(14), editable);
     r.start(1, second, shape_of(4), editable);
     bool has_third = false;
-    while (auto request = r.session->next()) {
+    while (auto request = r.session.next()) {
       const int before = *failures;
-      counted([&] { r.trace.request(*request, *r.session); });
+      counted([&] { r.trace.request(*request, r.session); });
       if (*failures > before) {  // in the head: the call is made again, as next() would be
-        r.trace.request(*request, *r.session);
+        r.trace.request(*request, r.session);
       }
       r.supply(request->rows);
-      counted([&] { r.trace.step(*r.session); });
-      if (!has_third && r.session->report(0).end != ending::running) {
+      counted([&] { r.trace.step(r.session); });
+      if (!has_third && r.session.report(0).end != ending::running) {
         has_third = true;
         r.start(0, third, shape_of(16), editable);  // what a text throws here, the next call throws
       }

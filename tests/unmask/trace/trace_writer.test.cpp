@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 
+#include "support/bound_session.hpp"
 #include "support/json_schema.hpp"
 #include "support/lent.hpp"
 #include "support/observed_decode.hpp"
@@ -71,8 +72,10 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
   const made_up_model model{.seed = seed, .vocab = 9, .sharpness = 5.0};
   model_info info = model.info();
   info.eos_token = 0;
-  const auto s = make_any_session(
-      policy, info, {.sequences = 2, .length = 24, .window = 24, .branches = 3, .trace = true});
+  const auto s =
+      make_bound(read_policy(policy),
+                 info,
+                 {.sequences = 2, .length = 24, .window = 24, .branches = 3, .trace = true});
   trace_head head{.model = "a \"made-up\" </script> model",
                   .info = info,
                   .policy = policy,

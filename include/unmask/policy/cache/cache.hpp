@@ -178,7 +178,7 @@ static_assert(caching<interval_cache>);
 /// token are reused from the second pass on that reads it. The first two passes of a block compute
 /// everything, and so does every `period`-th; 0: no other.
 ///
-/// The computed positions form a set, so the engine decodes with layer_session.
+/// The computed positions form a set: for engines with hooks in their layers.
 /// Range: period >= 0.
 /// State: 8 bytes a sequence.
 /// Example: `tokens_per_step + delayed_cache(0)`, prompt xy, rows a90 b80 c70 d60, 1 layers: runs

@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// An invalid row has infinite entropy. After a step without commits nothing is refreshed. Of the
 /// tokens of one step the one at the higher position counts as the later. The first pass of a
-/// sequence computes everything. The positions of a pass are a set, so the engine decodes with
-/// layer_session.
+/// sequence computes everything. The positions of a pass are a set: for engines with
+/// hooks in their layers.
 ///
 /// Range: threshold >= 0, recent in [0, most]. Reads stat::entropy.
 /// State: 268 bytes a sequence.

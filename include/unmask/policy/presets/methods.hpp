@@ -29,7 +29,7 @@ namespace UNMASK_NAMESPACE::methods {
 template <class... Parts, class... More>
 [[nodiscard]] constexpr auto with(const policy<Parts...>& method, const More&... more) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return policy{detail::get_indexed<I, Parts>(method)..., more...};
+    return policy{method.template given<I>()..., more...};
   }(std::index_sequence_for<Parts...>{});
 }
 
@@ -52,8 +52,8 @@ template <int Slots = 64>
   return {.prompt_period = 1, .answer_period = 0};
 }
 
-/// Dynamic-dLLM: cache budgets and adaptive thresholds together, its Dynamic-dLLM*. Decoded with
-/// layer_session.
+/// Dynamic-dLLM: cache budgets and adaptive thresholds together, its Dynamic-dLLM*. For engines
+/// with hooks in their layers.
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
@@ -69,8 +69,8 @@ template <feature Feature = feature::input>
   return policy{by_confidence{}, thresholds, budgets, cache};
 }
 
-/// ES-dLLM: early skipping, one token a pass, no EOS token right of a masked position. Decoded with
-/// layer_session.
+/// ES-dLLM: early skipping, one token a pass, no EOS token right of a masked position. For engines
+/// with hooks in their layers.
 ///
 /// Half of the positions after an eighth and half of those after a quarter of the layers are
 /// skipped, weight 0.5 (section 6.1). `cache` has the refresh periods, by default those of GSM8K

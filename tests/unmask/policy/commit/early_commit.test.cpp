@@ -98,7 +98,7 @@ TEST(early_commit, changes_its_threshold_at_33_and_67_hundredths_of_the_steps) {
 }
 
 TEST(early_commit, is_composed_by_its_name) {
-  const named_parts p = read_policy("any_of(steps_per_block(64), early_commit(32, late=1.5))");
+  const named_policy p = read_policy("any_of(steps_per_block(64), early_commit(32, late=1.5))");
   EXPECT_TRUE(p.commit_rule.holds<early_commit>());
   EXPECT_THROW(static_cast<void>(read_policy("early_commit(0)")), policy_text_error);
   EXPECT_THROW(check_part(early_commit{.middle = -1.0F}, sequence_shape{}), std::invalid_argument);

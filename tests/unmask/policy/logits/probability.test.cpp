@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Probabilities of probed tokens, compared with softmax in double precision.
-#include <unmask/any_session.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -10,6 +9,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/session.hpp>
+#include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/bound_session.hpp"
 #include "support/draws.hpp"
 
 namespace unmask::testing {
@@ -265,11 +266,10 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
   EXPECT_GT(answers, 2000);
 }
 
-TEST(probability_of, is_told_by_any_session) {
-  const auto s =
-      make_any_session(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}},
-                       small,
-                       {.length = 1, .window = 1});
+TEST(probability_of, is_told_by_a_session_of_rows_without_type) {
+  const auto s = make_bound(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}},
+                            small,
+                            {.length = 1, .window = 1});
   token_id token = 0;
   s->start(0, &token, 1, {.length = 1});
   static_cast<void>(s->next());

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/any_session.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
@@ -7,6 +6,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/stop.hpp>
+#include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "support/beside.hpp"
+#include "support/bound_session.hpp"
 
 namespace unmask::testing {
 namespace {
@@ -29,11 +30,8 @@ using rule = policy<by_margin, any_of<threshold, tokens_per_step>, stop_at_eos>;
 constexpr model_info model = {.vocab = 33, .mask_token = 32, .eos_token = 31};
 constexpr session_capacity capacity = {.sequences = 2, .length = 12, .window = 5};
 
-static_assert(!std::is_copy_constructible_v<any_session>);
-static_assert(std::has_virtual_destructor_v<any_session>);
-
 template <element T>
-void supply(any_session& s, const rows_view<T, memory::host>& rows) {
+void supply(auto& s, const rows_view<T, memory::host>& rows) {
   s.supply(rows);
 }
 template <element T>
@@ -62,11 +60,11 @@ bool step(Session& s, const std::vector<tokens_of>& tokens) {
 }
 
 template <class T>
-class any_session_of_elements : public ::testing::Test {};
+class untyped_rows_of : public ::testing::Test {};
 using elements = ::testing::Types<float, bfloat16, float16>;
-TYPED_TEST_SUITE(any_session_of_elements, elements);
+TYPED_TEST_SUITE(untyped_rows_of, elements);
 
-TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
+TYPED_TEST(untyped_rows_of, decodes_as_the_session_does) {
   const rule p{by_margin{}, threshold{0.7F} || tokens_per_step{1}, stop_at_eos{}};
   const std::vector<std::uint8_t> editable = {1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1};
   const tokens_of suppressed = {2, 3};
@@ -79,7 +77,7 @@ TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
   s.start(1, p, ours[1], g, options);
 
   std::vector<tokens_of> theirs(2, tokens_of(12, 1));
-  const std::unique_ptr<any_session> any = make_any_session(p, model, capacity);
+  const auto any = make_bound(p, model, capacity);
   any->start(0, theirs[0].data(), 12, g);
   any->start(1, theirs[1].data(), 12, g, options);
 
@@ -106,7 +104,7 @@ TYPED_TEST(any_session_of_elements, decodes_as_the_session_does) {
   EXPECT_GT(s.report(0).forwards, 1);
 }
 
-TEST(any_session, plans_what_the_session_plans) {
+TEST(untyped_rows, plans_what_the_session_plans) {
   const policy p{by_confidence{},
                  threshold{0.9F},
                  lookahead{.branches = 2},
@@ -116,7 +114,7 @@ TEST(any_session, plans_what_the_session_plans) {
   more.window = 12;
   more.branches = 2;
   session<std::remove_const_t<decltype(p)>> s(model, more);
-  const auto any = make_any_session(p, model, more);
+  const auto any = make_bound(p, model, more);
   for (const index_t slot : {0, 1}) {
     const sequence_shape g = {.prompt_length = 1 + slot, .length = 12, .block_length = 3};
     s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
@@ -155,8 +153,8 @@ TEST(any_session, plans_what_the_session_plans) {
   EXPECT_THROW(static_cast<void>(any->planned(2)), std::invalid_argument);
 }
 
-TEST(any_session, is_cancelled_as_a_session_is) {
-  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
+TEST(untyped_rows, is_cancelled_as_a_session_is) {
+  const auto s = make_bound(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(5);
   s->start(1, tokens.data(), 5, {.length = 5, .block_length = 5});
   s->cancel(1);
@@ -164,11 +162,11 @@ TEST(any_session, is_cancelled_as_a_session_is) {
   EXPECT_EQ(s->report(1).end, ending::cancelled);
 }
 
-TYPED_TEST(any_session_of_elements, reads_segments_with_their_modifiers_as_the_session_does) {
+TYPED_TEST(untyped_rows_of, reads_segments_with_their_modifiers_as_the_session_does) {
   const policy p{by_confidence{}, tokens_per_step{1}};
   std::vector<tokens_of> ours(2, tokens_of(4, 1)), theirs = ours;
   session<std::remove_const_t<decltype(p)>> s(model, capacity);
-  const auto any = make_any_session(p, model, capacity);
+  const auto any = make_bound(p, model, capacity);
   for (const index_t slot : {0, 1}) {
     const sequence_shape g = {.prompt_length = 1, .length = 4, .block_length = 3};
     s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
@@ -206,11 +204,11 @@ TYPED_TEST(any_session_of_elements, reads_segments_with_their_modifiers_as_the_s
 }
 
 // Passes of one sequence and of both in turn, a tensor and modifiers for each segment.
-TYPED_TEST(any_session_of_elements, takes_a_tensor_for_each_segment_as_the_session_does) {
+TYPED_TEST(untyped_rows_of, takes_a_tensor_for_each_segment_as_the_session_does) {
   const policy p{by_confidence{}, tokens_per_step{1}};
   std::vector<tokens_of> ours(2, tokens_of(8, 1)), theirs = ours;
   session<std::remove_const_t<decltype(p)>> s(model, capacity);
-  const auto any = make_any_session(p, model, capacity);
+  const auto any = make_bound(p, model, capacity);
   for (const index_t slot : {0, 1}) {
     const sequence_shape g = {.prompt_length = 1, .length = 8, .block_length = 4};
     s.start(slot, p, ours[static_cast<std::size_t>(slot)], g);
@@ -261,14 +259,14 @@ TYPED_TEST(any_session_of_elements, takes_a_tensor_for_each_segment_as_the_sessi
   }
 }
 
-TEST(any_session, refuses_logits_in_the_wrong_memory) {
-  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
+TEST(untyped_rows, refuses_logits_in_the_wrong_memory) {
+  const auto s = make_bound(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(2);
   s->start(0, tokens.data(), 2, {.length = 2, .block_length = 2});
   ASSERT_TRUE(s->next());
   const std::vector<float> z(66, 0.0F);
   try {
-    s->supply(device_logits<float>(z.data(), 2, 33));
+    s->supply(any_rows(device_logits<float>(z.data(), 2, 33)));
     FAIL() << "accepted";
   } catch (const std::invalid_argument& e) {
     const std::string said = e.what();
@@ -279,8 +277,8 @@ TEST(any_session, refuses_logits_in_the_wrong_memory) {
   EXPECT_EQ(s->report(0).forwards, 1);
 }
 
-TEST(any_session, refuses_what_a_session_refuses) {
-  const auto s = make_any_session(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
+TEST(untyped_rows, refuses_what_a_session_refuses) {
+  const auto s = make_bound(policy{by_margin{}, tokens_per_step{1}}, model, capacity);
   tokens_of tokens(5);
   const std::vector<float> z(330, 0.0F);
   EXPECT_THROW(s->supply(host_logits<float>(z.data(), 2, 33)), std::logic_error);

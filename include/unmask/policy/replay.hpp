@@ -4,9 +4,67 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
-#include <unmask/trace/replay_table.hpp>
 
 namespace UNMASK_NAMESPACE {
+
+/// What a trace did at a position in a step.
+enum class replay_action : std::uint8_t { hold, commit, replace, remask };
+
+/// A candidate of a trace.
+struct replay_entry {
+  index_t position = 0;                        ///< Its position.
+  token_id token = no_token;                   ///< The token proposed for it.
+  replay_action action = replay_action::hold;  ///< What the step did.
+};
+
+/// A step of a trace.
+struct replay_step {
+  range score;         ///< Positions that it decided.
+  index_t pass = 0;    ///< One behind the last position that its forward pass attended to.
+  index_t freeze = 0;  ///< Positions before this one are decided in no later step.
+  index_t first = 0;   ///< Index of the first of its entries.
+  index_t last = 0;    ///< One behind the last of its entries.
+};
+
+/// The table of a replay, for host and device: pointers to the arrays of a replay_table, or to
+/// copies of them on a device.
+struct replay_view {
+  const replay_step* steps = nullptr;     ///< The steps.
+  const replay_entry* entries = nullptr;  ///< The entries of all steps, each ascending.
+  index_t count = 0;                      ///< Number of steps.
+  ending end = ending::running;           ///< Why the sequence ended; running: not known.
+  bool fills = false;                     ///< Whether no position is masked at the end.
+  bool edits = false;                     ///< Whether a step replaces or remasks a token.
+  index_t remasked = 0;                   ///< Number of remasked tokens.
+  index_t reach = 0;                      ///< Most positions that a step decides.
+  index_t vocab = 0;                      ///< Vocabulary size of the model.
+  token_id mask = no_token;               ///< Its mask token; no_token: not known.
+  sequence_shape shape;                   ///< Shape of the sequence.
+
+  /// The entry of a position in a step; null if there is none. Cost: O(log entries).
+  [[nodiscard]] UNMASK_HD const replay_entry* find(index_t step, index_t position) const {
+    if (step < 0 || step >= count) {
+      return nullptr;
+    }
+    index_t low = steps[step].first;
+    index_t high = steps[step].last;
+    while (low < high) {
+      const index_t middle = (low + high) / 2;
+      if (entries[middle].position < position) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const bool is_there = low < steps[step].last && entries[low].position == position;
+    return is_there ? entries + low : nullptr;
+  }
+  /// The action at a position in a step; hold without an entry.
+  [[nodiscard]] UNMASK_HD replay_action action_at(index_t step, index_t position) const {
+    const replay_entry* const found = find(step, position);
+    return found != nullptr ? found->action : replay_action::hold;
+  }
+};
 
 /// Decodes as a trace did: commits its tokens in its steps, whatever the logits are, and reports
 /// the log-probability that these logits give them (session::committed(), candidates()).
@@ -22,7 +80,7 @@ namespace UNMASK_NAMESPACE {
 /// Cost: O(log candidates) a candidate, and O(candidates) a step.
 /// Errors: a sequence of another shape, vocabulary or mask token than the trace's.
 struct replay {
-  replay_view trace = {};  ///< The view of a replay_table.
+  replay_view trace = {};  ///< The view of a replay_table (trace/replay_table.hpp).
 
   static constexpr statistics required = stat::confidence | stat::sampled;
   static constexpr bool paces = true;

@@ -2,7 +2,7 @@
 // A session in which each sequence has a policy of its own decodes each as a session of that policy
 // alone does.
 
-#include <unmask/mixed_session.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gmock/gmock.h>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/bound_session.hpp"
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing {
@@ -46,28 +47,6 @@ sequence_shape shape_of(std::size_t i) {
   return {.prompt_length = 2 + n % 4, .length = 28 + n % 9, .block_length = 13, .seed = 3 + i};
 }
 
-std::vector<float> forward(const toy_transformer& model,
-                           const any_layer_session::layer_pass& pass,
-                           const std::vector<token_id>& tokens,
-                           toy_memory& memory) {
-  const auto as = [&]<feature Reads, skipping Skipped>(erased_pass<Reads, Skipped> p) {
-    return model.forward(p, tokens.data(), memory);
-  };
-  const bool kept = pass.skipped == skipping::kept;
-  switch (pass.reads) {
-  case feature::value:
-    return kept ? as(erased_pass<feature::value, skipping::kept>{pass})
-                : as(erased_pass<feature::value, skipping::dropped>{pass});
-  case feature::input:
-    return kept ? as(erased_pass<feature::input, skipping::kept>{pass})
-                : as(erased_pass<feature::input, skipping::dropped>{pass});
-  default:
-    EXPECT_EQ(pass.reads, feature::hidden);
-    return kept ? as(erased_pass<feature::hidden, skipping::kept>{pass})
-                : as(erased_pass<feature::hidden, skipping::dropped>{pass});
-  }
-}
-
 /// A sequence of a decode, and what the session reported of it.
 struct one_decode : layered_result {
   sequence_shape shape;
@@ -84,7 +63,7 @@ enum class way { packed, by_segment, in_pieces };
 
 /// One pass of the request that is out, of sequences by slot.
 void step(const toy_transformer& model,
-          any_layer_session& session,
+          named_session& session,
           const forward_request& request,
           const std::vector<one_decode*>& running,
           way how) {
@@ -93,8 +72,8 @@ void step(const toy_transformer& model,
   std::vector<float> packed;
   for (std::size_t i = 0; i < request.segments.size(); ++i) {
     one_decode& d = *running[static_cast<std::size_t>(request.segments[i].slot)];
-    const auto pass = session.pass(i);
-    logits.push_back(forward(model, pass, d.tokens, d.memory));
+    auto pass = session.pass(i);
+    logits.push_back(model.forward(pass, d.tokens.data(), d.memory));
     const auto rows = static_cast<index_t>(pass.rows().size());
     packed.insert(packed.end(), logits.back().begin(), logits.back().end());
     tensors.emplace_back(host_logits<float>(logits.back().data(), rows, model.vocab));
@@ -123,13 +102,13 @@ void step(const toy_transformer& model,
   }
 }
 
-void end(any_layer_session& session, index_t slot, one_decode& d) {
+void end(named_session& session, index_t slot, one_decode& d) {
   d.report = session.report(slot);
   d.computed = d.memory.computed;
 }
 
 one_decode decode_alone(const toy_transformer& model, const std::string& text, std::size_t i) {
-  const auto session = make_any_layer_session(read_policy(text), info_of(model), capacity);
+  const auto session = make_bound(read_policy(text), info_of(model), capacity);
   one_decode d(model, shape_of(i));
   session->start(0, d.tokens.data(), d.shape.length, d.shape);
   while (const auto request = session->next()) {
@@ -143,7 +122,7 @@ one_decode decode_alone(const toy_transformer& model, const std::string& text, s
 std::deque<one_decode> decode_mixed(const toy_transformer& model, way how, bool leaves_out) {
   session_capacity three = capacity;
   three.sequences = 3;
-  const auto session = make_mixed_session(read_policy(texts[0]), info_of(model), three);
+  const auto session = make_bound(read_policy(texts[0]), info_of(model), three);
   std::deque<one_decode> all;
   std::vector<one_decode*> running(3);
   const auto join = [&](index_t slot) {
@@ -153,7 +132,7 @@ std::deque<one_decode> decode_mixed(const toy_transformer& model, way how, bool 
     if (i == 0) {
       session->start(slot, d.tokens.data(), d.shape.length, d.shape);
     } else {
-      session->start(slot, read_policy(texts[i]), d.tokens.data(), d.shape.length, d.shape);
+      session->start(slot, read_policy(texts[i]), d.tokens, d.shape);
     }
   };
   for (const index_t slot : {0, 1, 2}) {
@@ -189,7 +168,7 @@ std::deque<one_decode> decode_mixed(const toy_transformer& model, way how, bool 
   return all;
 }
 
-TEST(MixedSession, DecodesEachSequenceAsASessionOfItsPolicyAlone) {
+TEST(named_session, decodes_each_sequence_as_a_session_of_its_policy_alone) {
   const toy_transformer model;
   std::vector<one_decode> alone;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -215,10 +194,10 @@ TEST(MixedSession, DecodesEachSequenceAsASessionOfItsPolicyAlone) {
 struct plain {
   model_info model{.vocab = 13, .mask_token = 12};
   sequence_shape shape{.length = 8, .block_length = 8};
-  std::unique_ptr<mixed_session> session =
-      make_mixed_session(read_policy("threshold(0.9)"),
-                         model,
-                         {.sequences = 2, .length = 8, .window = 8, .trace = true});
+  std::unique_ptr<bound_session<named_policy>> session =
+      make_bound(read_policy("threshold(0.9)"),
+                 model,
+                 {.sequences = 2, .length = 8, .window = 8, .trace = true});
   std::vector<std::vector<token_id>> tokens{2, std::vector<token_id>(8)};
   std::vector<float> logits = std::vector<float>(std::size_t{13} * 8 * 20, 0.0F);
 
@@ -228,15 +207,14 @@ struct plain {
     }
   }
   void start(index_t slot, const std::string& text) {
-    session->start(
-        slot, read_policy(text), tokens[static_cast<std::size_t>(slot)].data(), 8, shape);
+    session->start(slot, read_policy(text), tokens[static_cast<std::size_t>(slot)], shape);
   }
   [[nodiscard]] host_logits<float> rows(index_t count) const {
     return {logits.data(), count, model.vocab};
   }
 };
 
-TEST(MixedSession, RunsTheBranchesOfOneSequenceBesideAnother) {
+TEST(named_session, runs_the_branches_of_one_sequence_beside_another) {
   plain p;
   p.start(0, "tokens_per_step + lookahead(3)");
   p.start(1, "adaptive_threshold(0.7)");
@@ -257,7 +235,7 @@ TEST(MixedSession, RunsTheBranchesOfOneSequenceBesideAnother) {
   EXPECT_EQ(most, 5U);
 }
 
-TEST(MixedSession, ChangesNothingAtAnError) {
+TEST(named_session, changes_nothing_at_an_error) {
   plain p;
   p.start(0, "threshold(0.9)");
   p.start(1, "tokens_per_step + remask_current_below(0.1)");
@@ -286,7 +264,7 @@ TEST(MixedSession, ChangesNothingAtAnError) {
   EXPECT_THROW(p.start(2, "threshold(0.9)"), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(p.session->report(2)), std::invalid_argument);
   try {
-    p.session->start(1, read_policy("early_commit"), p.tokens[0].data(), 8, p.shape);
+    p.session->start(1, read_policy("early_commit"), p.tokens[0], p.shape);
     ADD_FAILURE() << "accepted tokens of another sequence that runs";
   } catch (const std::invalid_argument& e) {
     EXPECT_THAT(e.what(), HasSubstr("overlap those of slot 0"));
@@ -294,7 +272,7 @@ TEST(MixedSession, ChangesNothingAtAnError) {
 }
 
 // A stride matters between segments, too: those of one row have none inside.
-TEST(MixedSession, RefusesPackedRowsThatOverlapOrLieInFrontOfTheFirst) {
+TEST(named_session, refuses_packed_rows_that_overlap_or_lie_in_front_of_the_first) {
   plain p;
   p.shape.block_length = 1;
   p.start(0, "threshold(0.9)");
@@ -317,7 +295,7 @@ TEST(MixedSession, RefusesPackedRowsThatOverlapOrLieInFrontOfTheFirst) {
   EXPECT_EQ(p.session->report(0).forwards, 1);
 }
 
-TEST(MixedSession, HasNoListsOfSequencesThatWereNotInTheStep) {
+TEST(named_session, has_no_lists_of_sequences_that_were_not_in_the_step) {
   plain p;
   p.start(0, "threshold(0.9)");
   p.start(1, "tokens_per_step + remask_current_below(0.1)");
@@ -335,7 +313,7 @@ TEST(MixedSession, HasNoListsOfSequencesThatWereNotInTheStep) {
   EXPECT_EQ(p.session->report(1).forwards, 1);
 }
 
-TEST(MixedSession, CancelsTheRequestOfAllTypes) {
+TEST(named_session, cancels_the_request_of_all_types) {
   plain p;
   p.start(0, "threshold(0.9)");
   p.start(1, "tokens_per_step + remask_current_below(0.1)");
@@ -352,7 +330,7 @@ TEST(MixedSession, CancelsTheRequestOfAllTypes) {
   EXPECT_EQ(p.session->report(1).forwards, 1);
 }
 
-TEST(MixedSession, ASlotMayChangeItsPolicyWhileItRuns) {
+TEST(named_session, a_slot_may_change_its_policy_while_it_runs) {
   plain p;
   p.start(0, "threshold(0.9)");
   ASSERT_TRUE(p.session->next());

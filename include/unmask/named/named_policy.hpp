@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/any_cache.hpp>
+#include <unmask/named/any_commit_rule.hpp>
+#include <unmask/named/any_draw.hpp>
+#include <unmask/named/any_layer_rule.hpp>
+#include <unmask/named/any_logits_processor.hpp>
+#include <unmask/named/any_ranking.hpp>
+#include <unmask/named/any_schedule.hpp>
+#include <unmask/named/policy_text.hpp>
+#include <unmask/policy/lookahead.hpp>
+
+#include <stdexcept>
+
+namespace UNMASK_NAMESPACE {
+
+/// A policy whose parts are chosen at run time: that of a text. One type for all of them, trivially
+/// copyable, so that sequences of one session may have different ones, on the host and on a device.
+///
+/// A stage whose part the text does not name is idle: it costs a test (step/active.hpp). Rows are
+/// read by the kernel of the statistics that the policy needs.
+///
+/// State: that of all parts that a text may name; rows of the previous step, lookahead branches and
+/// memory of the layers only in slots whose sequences needed them.
+struct named_policy
+    : detail::constants_of<detail::type_list<any_ranking,
+                                             any_commit_rule,
+                                             any_transform,
+                                             any_logits_processors,
+                                             any_filters,
+                                             any_stops,
+                                             any_cache,
+                                             any_layer_rule,
+                                             any_schedule,
+                                             any_draw,
+                                             any_truncation,
+                                             any_edits_tokens,
+                                             placed<remask_below>,
+                                             placed<lookahead_by<any_lookahead_score>>>> {
+  static constexpr bool varies = true;
+  /// Plain rows with a draw; those that hold columns for a truncation; those that are compared.
+  using row_kinds = statistics_list<named_statistics | stat::sampled,
+                                    named_statistics | stat::sampled | stat::kept,
+                                    required>;
+
+  any_ranking ranking = {};
+  any_commit_rule commit_rule = {};
+  any_transform transform = {};
+  any_logits_processors logits_processors = {};
+  any_filters filter = {};
+  any_stops stops = {};
+  any_cache cache = {};
+  any_layer_rule layer_rule = {};
+  any_schedule schedule = {};
+  any_draw draw = {};
+  any_truncation truncation = {};
+  any_edits_tokens token_edits = {};
+  placed<remask_below> remask = {{.confidence = 0.0F}};
+  placed<lookahead_by<any_lookahead_score>> lookahead = {{.branches = 0}};
+  /// Number of parts, those inside any_of and all_of counted one by one.
+  index_t count = 0;
+  /// Name of a part that depends on more than one step; empty if there is none.
+  std::string_view beyond_a_step = {};
+
+  /// Part I of part_list.
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD const part_type<I>& part_at() const {
+    return of(static_cast<const part_type<I>*>(nullptr));
+  }
+  /// Index in row_kinds of the statistics that the parts read.
+  [[nodiscard]] UNMASK_HD index_t row_kind() const {
+    return commit_rule.compares_now() ? 2 : truncation.truncates_now() ? 1 : 0;
+  }
+
+  /// The same policy for a model: a canvas draws from its vocabulary.
+  [[nodiscard]] named_policy of_model(const model_info& model) const {
+    named_policy p = *this;
+    p.draw.noise.vocab = model.vocab;
+    return p;
+  }
+  /// The policy that decodes as a trace did, with the parts of this one that edit logits, and its
+  /// caches and layer rules: those that select tokens are replaced. `trace` must outlive its
+  /// sessions. Errors: std::invalid_argument for a canvas.
+  [[nodiscard]] named_policy replaying(const replay_view& trace) const {
+    if (draw.has_canvas) {
+      throw std::invalid_argument("a policy with a canvas cannot be replayed");
+    }
+    const replay_by_address again{&trace};
+    named_policy p;
+    p.transform = transform;
+    p.logits_processors = logits_processors;
+    p.cache = cache;
+    p.layer_rule = layer_rule;
+    p.truncation = truncation;
+    p.ranking.by = left_to_right{};
+    p.commit_rule.push(again, 0);
+    p.schedule.rule = again;
+    p.draw.traced = again;
+    p.draw.has_trace = true;
+    if (trace.edits) {
+      p.token_edits.push(again, 0);
+    }
+    p.count = count;
+    p.beyond_a_step = "replay";
+    return p;
+  }
+  /// True if layers compute some of the positions only: the engine needs hooks there.
+  [[nodiscard]] UNMASK_HD bool layered_now() const {
+    return cache.picks_now() || layer_rule.skips_now();
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD const any_ranking& of(const any_ranking*) const { return ranking; }
+  [[nodiscard]] UNMASK_HD const any_commit_rule& of(const any_commit_rule*) const {
+    return commit_rule;
+  }
+  [[nodiscard]] UNMASK_HD const any_transform& of(const any_transform*) const { return transform; }
+  [[nodiscard]] UNMASK_HD const any_logits_processors& of(const any_logits_processors*) const {
+    return logits_processors;
+  }
+  [[nodiscard]] UNMASK_HD const any_filters& of(const any_filters*) const { return filter; }
+  [[nodiscard]] UNMASK_HD const any_stops& of(const any_stops*) const { return stops; }
+  [[nodiscard]] UNMASK_HD const any_cache& of(const any_cache*) const { return cache; }
+  [[nodiscard]] UNMASK_HD const any_layer_rule& of(const any_layer_rule*) const {
+    return layer_rule;
+  }
+  [[nodiscard]] UNMASK_HD const any_schedule& of(const any_schedule*) const { return schedule; }
+  [[nodiscard]] UNMASK_HD const any_draw& of(const any_draw*) const { return draw; }
+  [[nodiscard]] UNMASK_HD const any_truncation& of(const any_truncation*) const {
+    return truncation;
+  }
+  [[nodiscard]] UNMASK_HD const any_edits_tokens& of(const any_edits_tokens*) const {
+    return token_edits;
+  }
+  [[nodiscard]] UNMASK_HD const placed<remask_below>& of(const placed<remask_below>*) const {
+    return remask;
+  }
+  [[nodiscard]] UNMASK_HD const placed<lookahead_by<any_lookahead_score>>&
+  of(const placed<lookahead_by<any_lookahead_score>>*) const {
+    return lookahead;
+  }
+};
+static_assert(std::is_trivially_copyable_v<named_policy>);
+
+/// A complete method with one name: an abbreviation of a text. Its arguments are those of the first
+/// part of that text, the commit rule.
+struct known_method {
+  std::string_view name;   ///< as in unmask::methods
+  std::string_view about;  ///< description in one line
+  std::string_view text;
+  /// Throws std::invalid_argument for a composition that is not the method; may be null.
+  void (*check)(const named_policy& policy) = nullptr;
+};
+
+}  // namespace unmask

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/policy/replay.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// replay with the address of its view, so that a policy by name stays small enough for a kernel's
+/// argument.
+struct replay_by_address {
+  const replay_view* trace = nullptr;
+
+  static constexpr statistics required = replay::required;
+  static constexpr bool paces = replay::paces;
+
+  void check(const sequence_shape& g, const model_info& m) const { whole().check(g, m); }
+  [[nodiscard]] index_t reach(const sequence_shape& g) const { return whole().reach(g); }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
+    return whole().extra_forwards(g);
+  }
+  UNMASK_HD bool commits(const auto& c, const rank_info& s, const auto& context) const {
+    return whole().commits(c, s, context);
+  }
+  UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
+    return whole().edit_token(c, context);
+  }
+  [[nodiscard]] UNMASK_HD float draw_temperature() const { return whole().draw_temperature(); }
+  [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
+    return whole().forced_token(at);
+  }
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    return whole().stop(q, context);
+  }
+  UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    whole().schedule(q, next, context);
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD replay whole() const {
+    return trace != nullptr ? replay{*trace} : replay{};
+  }
+};
+static_assert(commit_rule<replay_by_address> && token_editing<replay_by_address> &&
+              forcing<replay_by_address> && pacing<replay_by_address> &&
+              stopping<replay_by_address> && reaching<replay_by_address>);
+
+}  // namespace unmask
