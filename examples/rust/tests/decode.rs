@@ -439,9 +439,14 @@ fn errors_name_argument_value_and_rule() {
         InvalidArgument,
         &["stride", "got 4"],
     );
-    for stride in [usize::MAX, usize::MAX / 2, usize::MAX / LENGTH + 1] {
+    // The stride of a single row is never used, but one that no memory has is refused.
+    for (stride, says) in [
+        (usize::MAX, "stride"),
+        (usize::MAX / 2, "stride"),
+        (usize::MAX / LENGTH + 1, "rows of the logits must be unmask_request::rows = 16, got 1"),
+    ] {
         let row = Rows::f32(&z[..VOCAB], VOCAB).with_stride(stride);
-        refused(session.supply(row), InvalidArgument, &["stride"]);
+        refused(session.supply(row), InvalidArgument, &[says]);
         refused(
             session.supply(Rows::f32(&z[..1], VOCAB).with_stride(stride)),
             InvalidArgument,
