@@ -23,6 +23,8 @@ MAY_INCLUDE = {
     "stats/": CORE + ["stats/"],
     "ranks/": CORE + ["stats/", "ranks/"],
     "step/": MATHS,
+    "constraint/": CORE + ["constraint/"],
+    "constraint.hpp": CORE + ["constraint/"],
     "policy/": CORE + ["policy/"],
     "named/": CORE + ["policy/", "named/"],
     "host/": MATHS + ["host/"],
