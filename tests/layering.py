@@ -38,7 +38,7 @@ MAY_INCLUDE = {
     "sharded_session.hpp": MATHS + ["session.hpp"],
     "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "session.hpp"],
     "named_requirements.hpp": CORE + ["step/", "policy/", "named/", "named_policy.hpp"],
-    "compiled.hpp": DECODING + ["host/", "trace/", "named_requirements.hpp"],
+    "compiled.hpp": DECODING + ["constraint.hpp", "host/", "trace/", "named_requirements.hpp"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],
     "c_api/": DECODING + ["host/", "trace/", "cuda/c_device.hpp", "named_requirements.hpp", "c_api.h",

@@ -91,21 +91,21 @@ class constraint final : public detail::any_constraint {
   /// Bytes of the automaton.
   [[nodiscard]] std::size_t bytes() const { return automaton().bytes(); }
   /// The model that it was made for.
-  [[nodiscard]] const model_info& model() const { return automaton().model; }
-  /// The state behind a token, or no_state. from_start counts as the first state.
+  [[nodiscard]] const model_info& model() const override { return automaton().model; }
+  /// The state behind a token, or dead_state. from_start counts as the first state.
   [[nodiscard]] std::uint32_t after(std::uint32_t state, token_id token) const {
     const auto& a = automaton();
     const std::uint32_t by = a.class_at(token);
     const std::uint32_t from = state == from_start ? a.start : state;
-    return by == detail::constraints::no_class || from >= a.states ? no_state : a.after(from, by);
+    return by == detail::constraints::no_class || from >= a.states ? dead_state : a.after(from, by);
   }
   /// Whether these tokens are a string of the language, with or without EOS tokens behind it.
   [[nodiscard]] bool accepts(std::span<const token_id> tokens) const {
     std::uint32_t state = automaton().start;
     for (const token_id v : tokens) {
-      state = state == no_state ? no_state : after(state, v);
+      state = state == dead_state ? dead_state : after(state, v);
     }
-    return state != no_state && detail::constraints::has_bit(automaton().accepting.data(), state);
+    return state != dead_state && detail::constraints::has_bit(automaton().accepting.data(), state);
   }
 
  private:

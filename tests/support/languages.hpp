@@ -35,7 +35,7 @@ struct language {
     return also;
   }
 
-  /// The state of the bytes behind a string of tokens: no_state if it leaves the language, and
+  /// The state of the bytes behind a string of tokens: dead_state if it leaves the language, and
   /// `ended` behind an EOS token.
   static constexpr std::uint32_t ended = 0xfffffffe;
   [[nodiscard]] std::uint32_t walk(std::span<const token_id> tokens,
@@ -45,19 +45,19 @@ struct language {
       if (is_eos(v)) {
         const bool may_end = state == ended || bytes.accepting[state] != 0;
         if (!may_end) {
-          return no_state;
+          return dead_state;
         }
         state = ended;
         continue;
       }
       const std::string& word = words[static_cast<std::size_t>(v)];
       if (v == model.mask_token || word.empty() || state == ended) {
-        return no_state;
+        return dead_state;
       }
       for (const char c : word) {
         state = bytes.next[256 * std::size_t{state} + static_cast<std::uint8_t>(c)];
-        if (state == no_state) {
-          return no_state;
+        if (state == dead_state) {
+          return dead_state;
         }
       }
     }
@@ -65,7 +65,7 @@ struct language {
   }
   [[nodiscard]] bool has(std::span<const token_id> tokens) const {
     const std::uint32_t state = walk(tokens);
-    return state == ended || (state != no_state && bytes.accepting[state] != 0);
+    return state == ended || (state != dead_state && bytes.accepting[state] != 0);
   }
   /// Calls use(tokens) for each string of `length` tokens.
   void for_each_string(int length, const auto& use) const {
@@ -87,7 +87,7 @@ struct language {
 [[nodiscard]] inline byte_table random_bytes(dice& d, int states, int letters) {
   byte_table out;
   out.start = static_cast<std::uint32_t>(d.within(0, states - 1));
-  out.next.assign(256 * static_cast<std::size_t>(states), no_state);
+  out.next.assign(256 * static_cast<std::size_t>(states), dead_state);
   const double density = d.real(0.3, 1.0);
   for (int q = 0; q < states; ++q) {
     out.accepting.push_back(d.chance(0.4) ? 1 : 0);

@@ -12,12 +12,12 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// No state: a byte, or a token, that no string of the language has there.
-inline constexpr std::uint32_t no_state = 0xffffffffU;
+/// The state behind a byte, or a token, that no string of the language has there.
+inline constexpr std::uint32_t dead_state = 0xffffffffU;
 
 /// A deterministic automaton over bytes, as compilers of regular expressions make it: a view.
 ///
-/// Shape: `next` is [states][256], the state behind each byte, or no_state; `accepting` has one
+/// Shape: `next` is [states][256], the state behind each byte, or dead_state; `accepting` has one
 /// byte for each state, not 0 where a string of the language may end.
 struct byte_automaton {
   std::span<const std::uint32_t> next;      ///< [states][256]: the state behind each byte.

@@ -27,10 +27,10 @@ UNMASK_LIBRARY void validate(const byte_automaton& a) {
                  "less than the number of states, ",
                  a.states());
   for (const std::uint32_t next : a.next) {
-    check_argument(next == no_state || next < a.states(),
+    check_argument(next == dead_state || next < a.states(),
                    "byte_automaton::next",
                    next,
-                   "no_state or less than the number of states, ",
+                   "dead_state or less than the number of states, ",
                    a.states());
   }
 }
@@ -95,7 +95,7 @@ UNMASK_LIBRARY std::vector<std::uint8_t> byte_table_bytes(const byte_automaton& 
       while (last + 1 < 256 && row[last + 1] == row[first]) {
         ++last;
       }
-      if (row[first] != no_state) {
+      if (row[first] != dead_state) {
         put(first, 1);
         put(last, 1);
         put(row[first], 4);
@@ -125,7 +125,7 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
   table.start = source.take(4);
   source.require(table.start < states, "its start is no state");
   table.accepting.resize(states);
-  table.next.assign(std::size_t{256} * states, no_state);
+  table.next.assign(std::size_t{256} * states, dead_state);
   for (std::size_t q = 0; q < states; ++q) {
     const std::uint32_t accepting = source.take(1);
     source.require(accepting <= 1, "a state accepts with another number than 0 or 1");

@@ -80,10 +80,10 @@ inline byte_table trimmed(const byte_automaton& a) {
   raw_automaton raw;
   raw.states = static_cast<std::uint32_t>(a.states());
   for (std::uint32_t q = 0; q < raw.states; ++q) {
-    std::uint32_t before = no_state;
+    std::uint32_t before = dead_state;
     for (std::size_t b = 0; b < 256; ++b) {
       const std::uint32_t next = a.next[256 * std::size_t{q} + b];
-      if (next != no_state && next != before) {
+      if (next != dead_state && next != before) {
         raw.edges.push_back({q, 0, next});
         before = next;
       }
@@ -98,7 +98,7 @@ inline byte_table trimmed(const byte_automaton& a) {
   const auto reached =
       distances(raw.states, raw.edges, &class_edge::from, &class_edge::next, {a.start});
   const auto left = distances(raw.states, raw.edges, &class_edge::next, &class_edge::from, ends);
-  std::vector<std::uint32_t> name(raw.states, no_state);
+  std::vector<std::uint32_t> name(raw.states, dead_state);
   byte_table out;
   std::uint32_t states = 0;
   for (std::uint32_t q = 0; q < raw.states; ++q) {
@@ -109,11 +109,11 @@ inline byte_table trimmed(const byte_automaton& a) {
   out.start = name[a.start];
   out.next.reserve(256 * std::size_t{states});
   for (std::uint32_t q = 0; q < raw.states; ++q) {
-    if (name[q] != no_state) {
+    if (name[q] != dead_state) {
       out.accepting.push_back(a.accepting[q] != 0 ? 1 : 0);
       for (std::size_t b = 0; b < 256; ++b) {
         const std::uint32_t next = a.next[256 * std::size_t{q} + b];
-        out.next.push_back(next == no_state ? no_state : name[next]);
+        out.next.push_back(next == dead_state ? dead_state : name[next]);
       }
     }
   }
@@ -131,7 +131,7 @@ void walk(const trie& t,
   for (std::uint32_t i = 0; i < nodes;) {
     const std::uint32_t depth = t.depth[i];
     const std::uint32_t state = a.next[256 * std::size_t{path[depth - 1]} + t.byte[i]];
-    if (state == no_state) {
+    if (state == dead_state) {
       i = t.end[i];
       continue;
     }
@@ -167,7 +167,7 @@ inline std::vector<std::uint8_t> bytes_of_texts(const trie& t,
   for (std::size_t b = 0; b < 256; ++b) {
     bool is_used = false;
     for (std::size_t q = 0; q < a.accepting.size(); ++q) {
-      is_used = is_used || a.next[256 * q + b] != no_state;
+      is_used = is_used || a.next[256 * q + b] != dead_state;
     }
     if (is_used && !words.texts.has_byte[b]) {
       constexpr char digits[] = "0123456789abcdef";
@@ -224,10 +224,10 @@ UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
   for (const std::uint32_t from : queue) {
     for (std::uint32_t c = 0; c < raw.classes; ++c) {
       std::uint32_t state = from;
-      for (std::size_t k = first[c]; k < first[c + 1] && state != no_state; ++k) {
+      for (std::size_t k = first[c]; k < first[c + 1] && state != dead_state; ++k) {
         state = a.next[256 * std::size_t{state} + spelled[k]];
       }
-      if (state != no_state) {
+      if (state != dead_state) {
         raw.edges.push_back({from, c, state});
       }
     }

@@ -64,6 +64,7 @@ class automaton_field final : public running_field {
   void write(index_t at, token_id token) override;
   [[nodiscard]] token_id lowest(index_t at) override;
   [[nodiscard]] index_t next_certain(index_t at, token_id& token) override;
+  [[nodiscard]] bool is_certain(index_t at) override { return fills_ && certain(at) != no_token; }
   [[nodiscard]] std::uint32_t state() override;
   bool finish() override;
 

@@ -15,7 +15,10 @@ UNMASK_LIBRARY void chain::changed(index_t j) {
     sets_.ok = math::min(sets_.ok, j);
     return;
   }
-  const bool waits = sets_.ok < sets_.end;  // an earlier change was not computed to its end
+  const bool waits = sets_.ok < sets_.end;  // an earlier change was not computed to its end:
+  if (waits) {                              // set ok + 1 did not follow from set ok
+    same_from_ = math::max(same_from_, sets_.ok + 1);
+  }
   same_from_ = waits ? math::max(same_from_, j + 1) : j + 1;
   sets_.ok = math::min(sets_.ok, j);
 }
@@ -335,7 +338,7 @@ UNMASK_LIBRARY std::uint32_t automaton_field::state() {
   }
   const token_automaton& a = pool_->automaton();
   std::uint32_t q = first_state_;
-  for (index_t at = 0; at < size_ && !is_masked(at) && q != no_state; ++at) {
+  for (index_t at = 0; at < size_ && !is_masked(at) && q != dead_state; ++at) {
     q = a.after(q, symbols_[static_cast<std::size_t>(at)]);
   }
   return q;

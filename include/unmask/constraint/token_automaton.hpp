@@ -57,7 +57,7 @@ struct token_automaton {
   std::uint32_t start = 0;
   std::uint32_t classes = 0;
   std::uint32_t end_class = no_class;  ///< of the tokens that end an answer
-  std::uint32_t ended = no_state;      ///< the state behind them
+  std::uint32_t ended = dead_state;    ///< the state behind them
 
   std::vector<std::uint32_t> class_of;  ///< by token: its class, or no_class
   /// The tokens of class c, ascending: tokens[first_token[c]] and so on.
@@ -103,13 +103,13 @@ struct token_automaton {
     return token >= 0 && token < model.vocab ? class_of[static_cast<std::size_t>(token)] : no_class;
   }
 
-  /// The state behind `from` by class c, or no_state.
+  /// The state behind `from` by class c, or dead_state.
   [[nodiscard]] std::uint32_t after(std::uint32_t from, std::uint32_t c) const {
     const auto first = edge_from.begin() + first_edge[c];
     const auto last = edge_from.begin() + first_edge[c + 1];
     const auto at = std::lower_bound(first, last, from);
     return at != last && *at == from ? edge_next[static_cast<std::size_t>(at - edge_from.begin())]
-                                     : no_state;
+                                     : dead_state;
   }
 
   /// Bytes of the tables.

@@ -82,7 +82,7 @@ inline void keep_live_states(raw_automaton& raw, token_automaton& out) {
       distances(raw.states, raw.edges, &class_edge::from, &class_edge::next, {raw.start});
   const auto left =
       distances(raw.states, raw.edges, &class_edge::next, &class_edge::from, accepting);
-  std::vector<std::uint32_t> name(raw.states, no_state);
+  std::vector<std::uint32_t> name(raw.states, dead_state);
   for (std::uint32_t q = 0; q < raw.states; ++q) {
     if (reached[q] != unreachable && left[q] != unreachable) {
       name[q] = out.states++;
@@ -91,19 +91,19 @@ inline void keep_live_states(raw_automaton& raw, token_automaton& out) {
   }
   out.accepting.assign(out.state_words(), 0);
   for (const std::uint32_t q : accepting) {
-    if (name[q] != no_state) {
+    if (name[q] != dead_state) {
       add_bit(out.accepting.data(), name[q]);
     }
   }
   std::erase_if(raw.edges, [&](const class_edge& e) {
-    return name[e.from] == no_state || name[e.next] == no_state;
+    return name[e.from] == dead_state || name[e.next] == dead_state;
   });
   for (class_edge& e : raw.edges) {
     e.from = name[e.from];
     e.next = name[e.next];
   }
   out.start = name[raw.start];
-  out.ended = out.ended == no_state ? no_state : name[out.ended];
+  out.ended = out.ended == dead_state ? dead_state : name[out.ended];
 }
 
 // Tokens by class, and the bitmaps of large classes.
@@ -206,7 +206,7 @@ UNMASK_LIBRARY token_automaton finish(raw_automaton raw,
   add_end(raw, out, ends);
   out.classes = std::max(raw.classes, std::uint32_t{1});
   keep_live_states(raw, out);
-  if (out.states == 0 || out.start == no_state) {
+  if (out.states == 0 || out.start == dead_state) {
     out.states = 0;
     return out;
   }

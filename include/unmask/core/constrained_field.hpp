@@ -71,6 +71,8 @@ class running_field {
   /// The next position at or behind `at` whose token is certain, and which; the size of the field
   /// if there is none. Fields that are not filled have none.
   [[nodiscard]] virtual index_t next_certain(index_t at, token_id& token) = 0;
+  /// Whether the token of a position is certain.
+  [[nodiscard]] virtual bool is_certain(index_t at) = 0;
   /// The state behind the tokens before the first masked position.
   [[nodiscard]] virtual std::uint32_t state() = 0;
   /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns
@@ -81,7 +83,13 @@ class running_field {
 /// The language of a field as a session sees it: a constraint.
 class any_constraint {
  public:
+  any_constraint() = default;
+  any_constraint(const any_constraint&) = default;
+  any_constraint& operator=(const any_constraint&) = default;
   virtual ~any_constraint() = default;
+
+  /// The model that it was made for.
+  [[nodiscard]] virtual const model_info& model() const = 0;
 
  private:
   friend class constrained_answer;

@@ -92,7 +92,7 @@ TEST(byte_automaton, is_checked) {
   EXPECT_EQ(refusal([&] { validate({one.next, one.accepting, 1}); }),
             "byte_automaton::start must be less than the number of states, 1, got 1");
   EXPECT_EQ(refusal([&] { validate({elsewhere, one.accepting, 0}); }),
-            "byte_automaton::next must be no_state or less than the number of states, 1, got 1");
+            "byte_automaton::next must be dead_state or less than the number of states, 1, got 1");
 }
 
 }  // namespace

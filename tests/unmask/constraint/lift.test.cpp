@@ -86,7 +86,7 @@ TEST(lift, and_transitions_over_tokens_give_the_same_language) {
     for (std::uint32_t q = 0; q < states; ++q) {
       for (token_id v = 0; v < l.model.vocab; ++v) {
         const std::uint32_t next = l.walk({&v, 1}, q);
-        if (next != no_state) {  // an Index has its own transition behind an EOS token
+        if (next != dead_state) {  // an Index has its own transition behind an EOS token
           transitions.push_back({q, v, next == language::ended ? q : next});
         }
       }
@@ -121,7 +121,7 @@ TEST(lift, gives_equal_tokens_one_class) {
 
 TEST(lift, refuses_too_many_states) {
   byte_table chain{
-      std::vector<std::uint32_t>(100 * 256, no_state), std::vector<std::uint8_t>(100, 0), 0};
+      std::vector<std::uint32_t>(100 * 256, dead_state), std::vector<std::uint8_t>(100, 0), 0};
   for (std::uint32_t q = 0; q + 1 < 100; ++q) {
     chain.next[256 * q + 'a'] = q + 1;
   }
@@ -134,12 +134,12 @@ TEST(lift, refuses_too_many_states) {
             "constraint has 101 states, the limit is 100: a maxLength of hundreds counts every "
             "character; leave it out or raise constraint_limits::states");
   chain.accepting[50] = 1;  // the states behind it are of no string but the longer one
-  chain.next[256 * 60 + 'a'] = no_state;
+  chain.next[256 * 60 + 'a'] = dead_state;
   EXPECT_EQ(constraint(chain.view(), all, {.states = 52, .bytes = 1 << 16}).states(), 52U);
 }
 
 TEST(lift, refuses_what_cannot_be_written) {
-  byte_table brace{std::vector<std::uint32_t>(2 * 256, no_state), {0, 1}, 0};
+  byte_table brace{std::vector<std::uint32_t>(2 * 256, dead_state), {0, 1}, 0};
   brace.next['{'] = 1;
   const std::vector<std::string_view> words{"a", ""};
   const model_info model{.vocab = 2, .mask_token = 1};

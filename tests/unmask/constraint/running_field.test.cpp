@@ -133,6 +133,20 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
   }
   ++n.fields;
   for (int step = 0; step < 12; ++step) {
+    // Several changes between which only some of the sets are computed.
+    for (int k = d.within(0, 3); k > 0 && !x.empty(); --k) {
+      const auto at = static_cast<std::size_t>(d.within(0, static_cast<int>(x.size()) - 1));
+      if (r.tokens[at] != no_token) {
+        continue;
+      }
+      const token_id v = d.within(0, l.model.vocab - 1);
+      if (x[at] != no_token && d.chance(0.5)) {
+        x[at] = no_token;
+      } else if (r.may(v, at) && field->admits(static_cast<index_t>(at), v)) {
+        x[at] = v;
+      }
+      field->write(static_cast<index_t>(at), x[at]);
+    }
     const enumeration all(l, r, x);
     ASSERT_TRUE(all.any);
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -220,7 +234,7 @@ TEST(running_field, refuses_with_the_reason) {
   language l;
   l.words = {"a", "b", "", "$"};
   l.model = {.vocab = 4, .mask_token = 2, .eos_token = 3};
-  l.bytes = {std::vector<std::uint32_t>(4 * 256, no_state), {0, 0, 0, 1}, 0};
+  l.bytes = {std::vector<std::uint32_t>(4 * 256, dead_state), {0, 0, 0, 1}, 0};
   l.bytes.next['a'] = 1;  // "aab"
   l.bytes.next[256 + 'a'] = 2;
   l.bytes.next[512 + 'b'] = 3;
