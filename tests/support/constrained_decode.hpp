@@ -38,9 +38,9 @@ struct constrained_request {
   index_t prompt = 0;
   index_t answer = 0;
   index_t block = 1;
-  std::vector<token_id> tokens;        // prompt and answer, as given
-  std::vector<std::uint8_t> editable;  // empty: all
-  std::vector<token_id> suppressed;
+  std::vector<token_id> tokens = {};        // prompt and answer, as given
+  std::vector<std::uint8_t> editable = {};  // empty: all
+  std::vector<token_id> suppressed = {};
   std::uint64_t seed = 0;
   bool fill = true;
 

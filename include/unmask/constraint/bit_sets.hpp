@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/constraint/lift.hpp>
+#include <unmask/constraint/token_automaton.hpp>
 #include <unmask/core/check.hpp>
 
 #include <cstddef>

@@ -11,13 +11,6 @@
 /// Definitions of lift.hpp.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-// Mixes the bits of a number: the finaliser of splitmix64.
-[[nodiscard]] constexpr std::uint64_t mixed_bits(std::uint64_t x) {
-  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ x >> 27U) * 0x94d049bb133111ebU;
-  return x ^ x >> 31U;
-}
-
 // A sum of hashes of 128 bits: of the transitions of a token, in any order. Two tokens with equal
 // sums have equal transitions, but for a chance of about 2^-90 among a million tokens.
 struct column_hash {

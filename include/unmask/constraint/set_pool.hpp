@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/constraint/bit_sets.hpp>
+#include <unmask/constraint/lift.hpp>
 #include <unmask/constraint/token_automaton.hpp>
 
 #include <cstddef>

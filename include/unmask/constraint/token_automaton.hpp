@@ -18,6 +18,13 @@ namespace UNMASK_NAMESPACE::detail::constraints {
 inline constexpr std::uint32_t no_class = 0xffffffffU;
 inline constexpr std::uint32_t unreachable = 0xffffffffU;
 
+/// Mixes the bits of a number: the finaliser of splitmix64.
+[[nodiscard]] constexpr std::uint64_t mixed_bits(std::uint64_t x) {
+  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ x >> 27U) * 0x94d049bb133111ebU;
+  return x ^ x >> 31U;
+}
+
 /// Words of 64 bits for so many bits.
 [[nodiscard]] constexpr std::size_t words_of(std::size_t bits) {
   return (bits + 63) / 64;
