@@ -297,20 +297,51 @@ UNMASK_LIBRARY token_id automaton_field::lowest(index_t at) {
   return best;
 }
 
+// Looks at transitions that are alive until two tokens are found, which is usually at once.
 UNMASK_LIBRARY token_id automaton_field::certain(index_t at) {
   const token_automaton& a = pool_->automaton();
+  static_cast<void>(left_of(at));
+  static_cast<void>(right_of(at - 1));
+  const std::uint64_t* const left = pool_->states_in(left_of(at));
+  // Of a token that is written, not only the states that it leads from.
+  const std::uint64_t* const alive =
+      pool_->states_in(is_masked(at) ? right_of(at - 1) : left_of(at));
+  const std::uint64_t* const right = pool_->states_in(right_of(at));
+  const std::uint64_t* const usable =
+      pool_->restriction(restrictions_[static_cast<std::size_t>(at)]);
   token_id found = no_token;
-  std::size_t count = 0;
-  for_each_usable(at, [&](std::uint32_t c) {
-    for (std::uint32_t k = a.first_token[c]; k < a.first_token[c + 1] && count < 2; ++k) {
-      if (!is_suppressed(a.tokens[k])) {
+  const auto is_second = [&](std::uint32_t c) {
+    for (std::uint32_t k = a.first_token[c]; k < a.first_token[c + 1]; ++k) {
+      if (a.tokens[k] != found && !is_suppressed(a.tokens[k])) {
+        if (found != no_token) {
+          return true;
+        }
         found = a.tokens[k];
-        ++count;
       }
     }
-    return count < 2;
-  });
-  return count == 1 ? found : no_token;
+    return false;
+  };
+  for (std::size_t w = 0; w < a.state_words(); ++w) {
+    for (std::uint64_t states = left[w] & alive[w]; states != 0; states &= states - 1) {
+      const std::size_t q = 64 * w + static_cast<std::size_t>(__builtin_ctzll(states));
+      for (std::uint32_t k = a.first_pair[q]; k < a.first_pair[q + 1]; ++k) {
+        if (!has_bit(right, a.pair_next[k])) {
+          continue;
+        }
+        const std::uint64_t* const by = a.labels.data() + a.class_words() * a.pair_label[k];
+        for (std::size_t v = 0; v < a.class_words(); ++v) {
+          for (std::uint64_t left_over = by[v] & usable[v]; left_over != 0;
+               left_over &= left_over - 1) {
+            if (is_second(static_cast<std::uint32_t>(64 * v) +
+                          static_cast<std::uint32_t>(__builtin_ctzll(left_over)))) {
+              return no_token;
+            }
+          }
+        }
+      }
+    }
+  }
+  return found;
 }
 
 UNMASK_LIBRARY index_t automaton_field::next_certain(index_t at, token_id& token) {

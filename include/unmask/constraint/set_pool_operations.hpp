@@ -152,9 +152,6 @@ UNMASK_LIBRARY std::uint32_t set_pool::suffix(index_t tokens) {
 }
 
 UNMASK_LIBRARY bool set_pool::leads(std::uint32_t label, std::uint32_t restriction) const {
-  if (restriction == 0) {
-    return true;
-  }
   const std::size_t words = a_->class_words();
   const std::uint64_t* const by = a_->labels.data() + words * label;
   const std::uint64_t* const left = this->restriction(restriction);
@@ -186,7 +183,9 @@ UNMASK_LIBRARY std::uint32_t set_pool::forward(std::uint32_t set, std::uint32_t 
   if (memo_.find(name, result)) {
     return result;
   }
-  if (symbol >= a_->classes) {
+  if (symbol == any(0)) {
+    a_->after_all.add(sets_[set], scratch(), sets_.words());
+  } else if (symbol > any(0)) {
     mark_pairs(a_->first_pair, a_->pair_next, a_->pair_label, set, symbol - a_->classes);
   } else {
     std::uint64_t* const out = scratch();
@@ -211,7 +210,9 @@ UNMASK_LIBRARY std::uint32_t set_pool::backward(std::uint32_t set, std::uint32_t
   if (memo_.find(name, result)) {
     return result;
   }
-  if (symbol >= a_->classes) {
+  if (symbol == any(0)) {
+    a_->before_all.add(sets_[set], scratch(), sets_.words());
+  } else if (symbol > any(0)) {
     mark_pairs(a_->first_back, a_->back_from, a_->back_label, set, symbol - a_->classes);
   } else {
     std::uint64_t* const out = scratch();

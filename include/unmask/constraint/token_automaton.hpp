@@ -57,6 +57,25 @@ struct class_edge {
 /// Classes of more tokens have a bitmap; in others the bits are set one by one.
 inline constexpr std::size_t listed_class = 1024;
 
+/// The states behind (or before) all states of a set, a word of 64 states at a time: states with the
+/// same distance to a neighbour, which are many where a string is counted, move together.
+struct set_image {
+  struct shift {
+    std::int32_t by = 0;           ///< neighbour minus state
+    std::uint32_t first_word = 0;  ///< of the states that have such a neighbour
+    std::uint32_t words = 0;
+    std::uint32_t mask = 0;  ///< index in `masks` of those states, from first_word on
+  };
+  std::vector<shift> shifts;
+  std::vector<std::uint64_t> masks;
+  /// The other neighbours of state q: others[first[q]] and so on.
+  std::vector<std::uint32_t> first;
+  std::vector<std::uint32_t> others;
+
+  /// Adds the neighbours of a set to `out`, both of `words` words.
+  void add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) const;
+};
+
 /// An immutable automaton over token classes. Every state is reachable and can reach acceptance.
 struct token_automaton {
   model_info model;
@@ -85,6 +104,8 @@ struct token_automaton {
   std::vector<std::uint32_t> first_back;
   std::vector<std::uint32_t> back_from;
   std::vector<std::uint32_t> back_label;
+  set_image after_all;   ///< the states behind a set, by any class
+  set_image before_all;  ///< the states before it
   /// Sets of classes, class_words words each.
   std::vector<std::uint64_t> labels;
 
@@ -125,7 +146,8 @@ struct token_automaton {
                                 first_edge.size() + edge_from.size() + edge_next.size() +
                                 first_pair.size() + pair_next.size() + pair_label.size() +
                                 first_back.size() + back_from.size() + back_label.size() +
-                                distance.size() + bitmap_of.size();
+                                distance.size() + bitmap_of.size() + after_all.others.size() +
+                                before_all.others.size();
     return 4 * (numbers + bitmaps.size()) + 8 * (labels.size() + accepting.size());
   }
 };

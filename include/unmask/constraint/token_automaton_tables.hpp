@@ -198,6 +198,89 @@ inline void list_pairs(std::vector<class_edge>& edges, token_automaton& out) {
   }
 }
 
+// The image of neighbours: those of state q are to[first[q]] and so on. A distance that is rarer
+// than this is not worth a shift.
+inline constexpr std::size_t least_shifted = 16;
+
+inline set_image image_of(const std::vector<std::uint32_t>& first,
+                          const std::vector<std::uint32_t>& to) {
+  const std::size_t states = first.size() - 1;
+  std::vector<std::size_t> count(2 * states);  // by distance + states
+  for (std::size_t q = 0; q < states; ++q) {
+    for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+      ++count[to[k] + states - q];
+    }
+  }
+  set_image out;
+  std::vector<std::uint64_t> mask(words_of(states));
+  for (std::size_t d = 0; d < count.size(); ++d) {
+    if (count[d] < least_shifted) {
+      continue;
+    }
+    std::fill(mask.begin(), mask.end(), 0);
+    for (std::size_t q = 0; q < states; ++q) {
+      for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+        if (to[k] + states - q == d) {
+          add_bit(mask.data(), q);
+        }
+      }
+    }
+    std::size_t from = 0;
+    std::size_t last = mask.size();
+    while (mask[from] == 0) {
+      ++from;
+    }
+    while (mask[last - 1] == 0) {
+      --last;
+    }
+    out.shifts.push_back({static_cast<std::int32_t>(static_cast<std::int64_t>(d) -
+                                                    static_cast<std::int64_t>(states)),
+                          static_cast<std::uint32_t>(from),
+                          static_cast<std::uint32_t>(last - from),
+                          static_cast<std::uint32_t>(out.masks.size())});
+    out.masks.insert(out.masks.end(),
+                     mask.begin() + static_cast<std::ptrdiff_t>(from),
+                     mask.begin() + static_cast<std::ptrdiff_t>(last));
+  }
+  out.first.push_back(0);
+  for (std::size_t q = 0; q < states; ++q) {
+    for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+      if (count[to[k] + states - q] < least_shifted) {
+        out.others.push_back(to[k]);
+      }
+    }
+    out.first.push_back(static_cast<std::uint32_t>(out.others.size()));
+  }
+  return out;
+}
+
+UNMASK_LIBRARY void
+set_image::add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) const {
+  for (const shift& s : shifts) {
+    // A state in bit i of word w is bit i + by of the image: words w + high and the one behind it.
+    const std::int32_t high = s.by >= 0 ? s.by / 64 : -((63 - s.by) / 64);
+    const auto low = static_cast<unsigned>(s.by - 64 * high);
+    const std::uint64_t* const mask = masks.data() + s.mask;
+    for (std::uint32_t w = 0; w < s.words; ++w) {
+      const std::uint64_t moved = set[s.first_word + w] & mask[w];
+      const std::int64_t to = std::int64_t{s.first_word} + w + high;
+      const std::uint64_t here = moved << low;
+      const std::uint64_t behind = low == 0 ? 0 : moved >> (64 - low);
+      if (here != 0) {  // all neighbours exist, so a word outside has no bit
+        out[to] |= here;
+      }
+      if (behind != 0) {
+        out[to + 1] |= behind;
+      }
+    }
+  }
+  for_each_bit(set, words, [&](std::size_t q) {
+    for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+      add_bit(out, others[k]);
+    }
+  });
+}
+
 UNMASK_LIBRARY token_automaton finish(raw_automaton raw,
                                       const model_info& model,
                                       std::span<const token_id> ends) {
@@ -214,6 +297,8 @@ UNMASK_LIBRARY token_automaton finish(raw_automaton raw,
   list_tokens(out);
   list_edges(raw.edges, out);
   list_pairs(raw.edges, out);
+  out.after_all = image_of(out.first_pair, out.pair_next);
+  out.before_all = image_of(out.first_back, out.back_from);
   return out;
 }
 
