@@ -26,6 +26,12 @@ constexpr const char* texts[] = {
     "at_random + tokens_per_step(2)",
     "steps_per_block(2)",
     "timesteps(3)",
+    "independent_timesteps(3)",
+    "early_commit",
+    "adaptive_credit + threshold(0.6)",
+    "threshold(0.5) + presence_frequency_penalty(0.5)",
+    "threshold(0.5) + neighbour_penalty(1)",
+    "any_of(threshold(0.9), at_frontier)",
     "factor(1.0)",
     "trace_credit + threshold(0.6)",
     "threshold(0.4) + sampling(1.0)",
@@ -33,7 +39,7 @@ constexpr const char* texts[] = {
     "threshold(0.3) + sampling(1.5) + top_p(0.8) + confidence_after_truncation",
     "adaptive_threshold",
     "stable_and_confident",
-    "steady_leader + threshold(0.8)",
+    "any_of(steady_leader(2), threshold(0.8))",
     "slow_fast + threshold(0.7)",
     "threshold(0.4) + edit_committed(0.4)",
     "threshold(0.4) + edited_blocks",
@@ -42,13 +48,13 @@ constexpr const char* texts[] = {
     "threshold(0.5) + single_block",
     "threshold(0.5) + no_equal_neighbours",
     "threshold(0.5) + repetition_penalty(1.5)",
-    "threshold(0.5) + cfg_scale(1.0)",
+    "temperature(0.7) + threshold(0.5)",
     "dual_cache + threshold(0.5)",
     "prefix_cache + threshold(0.5)",
     "threshold(0.5) + eos_penalty(2)",
     "threshold(0.5) + eos_last",
     "threshold(0.5) + eos_gate + stop_at_eos",
-    "hierarchical + threshold(0.6)",
+    "hierarchical",
     "local_leap",
     "any_of(threshold(0.8), tokens_per_step(2))",
     "at_most(2, threshold(0.2))",
@@ -160,7 +166,7 @@ TEST(constraint_by_name, refuses_a_canvas_and_lookahead) {
   for (const auto& [text, why] :
        {std::pair{"threshold(0.9) + lookahead(2)", "lookahead yet"},
         std::pair{"threshold(0.9) + remask_below(0.3)", "remask_below yet"},
-        std::pair{"canvas", "a canvas yet"}}) {
+        std::pair{"canvas + entropy_bound(0.1)", "a canvas yet"}}) {
     const std::optional<named_policy> p = policy_of(text);
     if (!p) {
       ADD_FAILURE() << text;
