@@ -197,6 +197,12 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  [[nodiscard]] UNMASK_HD bool turns_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.turns;
+    });
+  }
+
   UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
 
   /// A step calls commits_by() in its place.

@@ -195,15 +195,16 @@ template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::probes > 0) {
     index_t probe_results = 0;
-    for_each_in_rounds(
-        t, m.status->next.score.size() * Policy::probes, [&](index_t n, bool is_there) {
-          const bool is_answer = is_there && m.probed[n].token != no_token;
-          const lane_count found = t.count(is_answer);
-          if (is_answer) {
-            m.probe_results[probe_results + found.before] = m.probed[n];
-          }
-          probe_results += found.all;
-        });
+    const index_t entries =
+        probes_now(*m.policy) ? m.status->next.score.size() * Policy::probes : 0;
+    for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
+      const bool is_answer = is_there && m.probed[n].token != no_token;
+      const lane_count found = t.count(is_answer);
+      if (is_answer) {
+        m.probe_results[probe_results + found.before] = m.probed[n];
+      }
+      probe_results += found.all;
+    });
     if (t.lane() == 0) {
       m.status->report.last_probabilities = probe_results;
     }

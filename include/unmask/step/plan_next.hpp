@@ -162,7 +162,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < Policy::probes; ++k) {
+      for (index_t k = 0; k < (probes_now(*m.policy) ? Policy::probes : 0); ++k) {
         m.probed[i * Policy::probes + k].token = no_token;
       }
       if (!m.reads(i)) {
