@@ -280,7 +280,7 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       const index_t skipped =
           Policy::branches && w.before > 0 && position < w.placed.position ? 1 : 0;
       m.entries[w.noted + entries.before - skipped] =
-          entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
+          entry_of(m, position, token, log_probability_of(candidate_at(m, i)), m.ranks[i]);
       s.tokens[position] = token;
       if (opens || o == outcome::commits) {
         m.marks[position] = opens ? mark::masked : mark::committed;

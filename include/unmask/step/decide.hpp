@@ -49,7 +49,7 @@ template <class Policy>
   phase::reduce(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
-  place(t, m, count);
+  phase::store_ranks(t, m, count);
   phase::add_up_costs(t, m, count);
   return count;
 }
