@@ -23,9 +23,13 @@
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
+#include <unmask/policy/commit/finish.hpp>
+#include <unmask/policy/commit/frechet.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
+#include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/commit/threshold_calibrator.hpp>

@@ -20,6 +20,10 @@ inline constexpr index_t tracks_of = 0;
 template <tracking P>
 inline constexpr index_t tracks_of<P> = P::tracks;
 
+// Its address tells the costs of parts apart.
+template <class P>
+inline constexpr char cost_of = 0;
+
 template <class P>
 inline constexpr index_t probes_of = 0;
 template <probing P>
@@ -85,6 +89,7 @@ struct part_traits {
   bool needs_spans = false;
   index_t tracks = 0;
   index_t probes = 0;
+  const void* cost = nullptr;  ///< tells the cost of candidates from those of other parts
   /// Declared as `static constexpr bool <name> = true`: the part decides by the number of the step;
   /// commits along the order of confidence; depends on the committed tokens left of it; has to be
   /// written before parts that store tokens.
@@ -145,6 +150,7 @@ inline constexpr part_traits traits_of{.ranks = ranking<P>,
                                        .needs_spans = span_aware<P>,
                                        .tracks = detail::tracks_of<P>,
                                        .probes = detail::probes_of<P>,
+                                       .cost = detail::costing<P> ? &detail::cost_of<P> : nullptr,
                                        .counts_steps = detail::says_counts_steps<P>,
                                        .follows_confidence = detail::says_follows_confidence<P>,
                                        .follows_text = detail::says_follows_text<P>,
@@ -165,6 +171,8 @@ struct composition {
   index_t renormalisations = 0;  ///< of those, parts that only renormalise the statistics
   index_t part_tracks = 0;
   index_t probes = 0;
+  const void* cost = nullptr;
+  bool mixes_costs = false;   ///< parts with different costs
   bool by_confidence = true;  ///< every ranking orders by confidence
   bool picks = false;
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
@@ -196,6 +204,8 @@ struct composition {
     renormalisations += p.renormalises ? 1 : 0;
     part_tracks += p.tracks;
     probes += p.probes;
+    mixes_costs = mixes_costs || (p.cost != nullptr && cost != nullptr && p.cost != cost);
+    cost = p.cost != nullptr ? p.cost : cost;
     by_confidence = by_confidence && (!p.ranks || p.ranks_by_confidence);
     after_memory = after_memory || (p.precedes_memory && tracks_with_memory);
     picks = picks || p.picks;
@@ -270,6 +280,9 @@ UNMASK_RULE(one_anchoring,
             c.anchorings <= 1,
             "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
             "nearest anchor is computed for one part")
+UNMASK_RULE(one_cost,
+            !c.mixes_costs,
+            "a policy adds up one cost along the ranking: that of entropy_bound{} or of frechet{}")
 UNMASK_RULE(layers_without_branches,
             !(c.layered() && c.branches()),
             "a policy with lookahead cannot skip positions at its layers: each branch would need "
@@ -378,6 +391,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::one_layer_rule,
                                             goes_together::one_remask_current,
                                             goes_together::one_anchoring,
+                                            goes_together::one_cost,
                                             goes_together::layers_without_branches,
                                             goes_together::layers_without_canvas,
                                             goes_together::comparison_alone,
