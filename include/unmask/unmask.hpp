@@ -46,8 +46,10 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
+#include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
