@@ -42,6 +42,8 @@ UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
 UNMASK_ACTIVE(picks_now, picks, picks_now)
 /// True if a layer rule selects positions.
 UNMASK_ACTIVE(skips_now, skips, skips_now)
+/// True if a schedule finds the end of a block in its rows.
+UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
 
 /// True if layers compute some of the positions only.
