@@ -19,6 +19,7 @@ import xml.etree.ElementTree
 from refusal import assert_refuses
 
 DEMO, REFERENCE = sys.argv[1:3]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def run(*arguments):
@@ -135,6 +136,12 @@ class Demo(unittest.TestCase):
         for name, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "layer_positions", "exact"):
                 self.assertEqual(name[key], text[key], (name["cache"], text["cache"]))
+
+    def test_the_readme_counts_the_parts_and_the_methods(self):
+        listed = re.findall(r"^[a-z_0-9]+.*\n    (method: )?", run("--parts").stdout, re.MULTILINE)
+        methods = sum(map(bool, listed))
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            self.assertIn(f"**{len(listed) - methods} parts and {methods} whole methods of papers**", file.read())
 
     def test_policies_are_composed_by_the_names_of_their_parts(self):
         shape = ("--limit", "2", "--task", "sort", "--seed", "3")
