@@ -164,7 +164,7 @@ struct commit_entry {
   index_t block_step = 0;
 };
 
-/// What a step did with a candidate.
+/// Outcome of a candidate in a step.
 enum class candidate_outcome : unsigned char {
   committed,    ///< committed by the commit rule
   forced,       ///< committed by the progress guarantee
@@ -187,7 +187,7 @@ enum class candidate_outcome : unsigned char {
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
-  candidate_outcome outcome = candidate_outcome::held;  ///< What the step did with it.
+  candidate_outcome outcome = candidate_outcome::held;  ///< Its outcome.
   /// The part that decided, as an index into the parts in written order, those inside any_of,
   /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
   /// did: invalid and forced.

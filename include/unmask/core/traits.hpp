@@ -270,10 +270,11 @@ UNMASK_RULE(one_anchoring,
             c.anchorings <= 1,
             "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
             "nearest anchor is computed for one part")
-UNMASK_RULE(layers_without_branches,
-            !(c.layered() && c.branches()),
-            "a policy with lookahead cannot skip positions at its layers: each branch would need "
-            "stored hidden states of its own")
+UNMASK_RULE(
+    layers_without_branches,
+    !(c.layered() && c.branches()),
+    "a policy with lookahead cannot skip positions at its layers: each branch would need its "
+    "own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
