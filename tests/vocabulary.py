@@ -6,9 +6,9 @@ usage: vocabulary.py [ROOT]
        vocabulary.py --self-test
 
 Names: identifiers of the code, also in strings, comments and documents. Words: those of comments and
-documents only; some in pages and in the headers that programs include, and how a comment opens. include/unmask/GLOSSARY.md has the words in use, with their meaning and what others
-call them; .github/CHANGELOG.md has the old names. Prints FILE:LINE, the word and the one in its
-place.
+documents only; some in pages and in the headers that programs include alone. Also how a comment
+opens. include/unmask/GLOSSARY.md has the words in use, with their meaning and what others call them.
+Prints FILE:LINE, the word and the one in its place.
 """
 import pathlib
 import re

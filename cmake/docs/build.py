@@ -40,7 +40,7 @@ GROUPS = {
             "examples/rust/README.md", "include/unmask/tune/README.md", "include/unmask/trace/README.md",
             "examples/viewer/README.md", "examples/playground/README.md", "include/unmask/GLOSSARY.md"],
     "Extend": ["include/unmask/README.md", "include/unmask/core/README.md", ".github/CONTRIBUTING.md",
-               ".github/GOOD_FIRST_ISSUES.md", ".github/CHANGELOG.md"],
+               ".github/GOOD_FIRST_ISSUES.md", ".github/SECURITY.md", ".github/CHANGELOG.md"],
     "Engines": ["include/unmask/policy/layers/README.md", "examples/llama_cpp/README.md",
                 "include/unmask/ranks/README.md", "examples/mpi/README.md", "include/unmask/cuda/README.md",
                 "examples/patches/README.md"],
