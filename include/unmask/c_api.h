@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /// \file
-/// The library behind a C interface, for hosts in other languages: C99, usable through dlopen.
+/// The C interface of the library, for hosts in other languages: C99, usable through dlopen.
 /// Compiled once, from c_library.hpp. <unmask/c_layers.h> has the calls for engines that compute
 /// single positions of their layers.
 ///
@@ -77,11 +77,11 @@ enum unmask_endings {
   UNMASK_COMPLETE = 1,     ///< no position is masked
   UNMASK_EOS_TOKEN = 2,    ///< an EOS token is committed, and everything left of it
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
-  UNMASK_MAX_STEPS = 4,    ///< the number of forward passes it was given is used up
+  UNMASK_MAX_STEPS = 4,    ///< the maximum number of forward passes is reached
   UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
 };
 
-/// What a step did with a candidate.
+/// Outcome of a candidate in a step.
 enum unmask_outcomes {
   UNMASK_COMMITTED = 0,   ///< committed by the commit rule
   UNMASK_FORCED = 1,      ///< committed by the progress guarantee
@@ -116,7 +116,7 @@ typedef struct unmask_options {
   int32_t memory_space;  ///< memory space of logits and tokens
   void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
-  int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
+  int32_t vocab;         ///< valid columns of a row of logits; padding after them is not read
   int32_t mask_token;    ///< stands at masked positions, never proposed
   int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
   int32_t logits_shift;  ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
@@ -130,7 +130,7 @@ typedef struct unmask_options {
   int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
   int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
                            ///< whose steps take turns
-  uint32_t flags;          ///< of unmask_flags, for the session's policy and those of its sequences
+  uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -160,10 +160,10 @@ typedef struct unmask_sequence {
   int32_t block_length;       ///< positions decoded together; INT32_MAX: all in one block
   uint64_t seed;              ///< seed of the random numbers
   uint32_t sequence;          ///< distinguishes sequences of one seed
-  uint32_t suppressed_count;  ///< of `suppressed`
+  uint32_t suppressed_count;  ///< number of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
-  const char* policy;         ///< a policy of its own, read in the call; null: the session's
+  const char* policy;         ///< another policy, read in the call; null: the session's
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
 #define UNMASK_SEQUENCE_INIT                                                                       \
@@ -171,7 +171,7 @@ typedef struct unmask_sequence {
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
-  int32_t slot;                     ///< of the sequence
+  int32_t slot;                     ///< slot of the sequence
   int32_t branch;                   ///< 0: the sequence; else with placed_token at placed_position
   int32_t placed_position;          ///< for a lookahead branch, in this pass only
   int32_t placed_token;             ///< the token of the branch
@@ -244,7 +244,7 @@ typedef struct unmask_candidate {
   int32_t part;      ///< the part that decided, counted as in the text from 0; -1: none
   float confidence;  ///< softmax probability of the token
   float margin;      ///< confidence minus the runner-up's; NaN: not known
-  float entropy;     ///< of the row, in nats; NaN: not known
+  float entropy;     ///< entropy of the row, in nats; NaN: not known
   int32_t rank;      ///< place in the order of the candidates, from 0; -1: none
 } unmask_candidate;
 
@@ -264,7 +264,7 @@ typedef struct unmask_report {
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
   int32_t second_reads;                             ///< rows that truncation has read twice
-  int32_t answer_end;  ///< one behind the answer: behind the EOS token or the stop sequence that
+  int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
                        ///< ended it, else the length; show the tokens before the lower of this and
                        ///< committed_prefix
 } unmask_report;
@@ -325,7 +325,7 @@ UNMASK_API unmask_status unmask_create(const char* policy,
 /// Frees a session; null has no effect.
 UNMASK_API void unmask_destroy(unmask_session* session);
 
-/// Starts a sequence in `slot`; one that still runs there is given up without an error, and its
+/// Starts a sequence in `slot`; one that still runs there is replaced without an error, and its
 /// tokens stay as they are. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
 /// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
@@ -338,8 +338,9 @@ UNMASK_API unmask_status unmask_start(unmask_session* session,
 /// Returns the next forward pass, with count 0 when no sequence runs. Returns the same until
 /// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
-/// The same for `count` slots only, of which those that run are in the pass: for a limit on tokens
-/// in a pass, or paused sequences. The others stay as they are. Not while a request is out.
+/// The same for `count` slots only, for a limit on the tokens of a pass or paused sequences: the
+/// pass contains those of them that run. The others keep their state. Not while a request is
+/// pending.
 UNMASK_API unmask_status unmask_next_slots(unmask_session* session,
                                            const int32_t* slots,
                                            int32_t count,
@@ -395,14 +396,14 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
 /// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
 /// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the
 /// name that it gives the model. Host sessions, before the first unmask_start(). unmask_start()
-/// then allocates. A line that the file does not take ends the recording: unmask_supply(),
+/// then allocates. A line that cannot be written ends the recording: unmask_supply(),
 /// unmask_cancel(), unmask_cancel_request(), and unmask_start() of a sequence with nothing to
 /// decode, which have had their effect, then fail once with UNMASK_FAILED.
 UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);
 
-/// Decides one block once, for hosts with a loop of their own: `count` tokens and as many rows of
+/// Decides one block once, for hosts that have their own loop: `count` tokens and as many rows of
 /// logits, of which row p - logits_shift predicts position p. Masked are the positions that
 /// `editable` marks or, if it is null, those that contain the mask token. `transfer` receives 1
 /// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not

@@ -136,7 +136,7 @@ void supply(session& s,
 void bind_values(nb::module_& m) {
   using unmask::candidate_outcome;
   using unmask::ending;
-  nb::enum_<candidate_outcome>(m, "Outcome", "What a step did with a candidate.")
+  nb::enum_<candidate_outcome>(m, "Outcome", "Outcome of a candidate in a step.")
       .value("committed", candidate_outcome::committed, "Committed by the commit rule.")
       .value("forced", candidate_outcome::forced, "Committed by the progress guarantee.")
       .value("held",
@@ -253,7 +253,8 @@ void bind_values(nb::module_& m) {
               "Number of neighbouring keys whose largest score is that of a key.");
 
   using unmask::plan;
-  nb::class_<plan>(m, "Plan", "What an engine with a cache needs to know beside the segments.")
+  nb::class_<plan>(
+      m, "Plan", "Plan of a step for an engine with a cache, in addition to the segments.")
       .def_ro("winner",
               &plan::winner,
               "The branch that won the last step: keep its K/V. 0 is the sequence itself.")
@@ -317,7 +318,7 @@ void bind_values(nb::module_& m) {
   nb::class_<candidate_entry, commit_entry>(
       m, "Candidate", "A candidate of a step, the token proposed for it, and what the step did.")
       .def_ro("committed", &candidate_entry::committed, "Whether the step wrote the token.")
-      .def_ro("outcome", &candidate_entry::outcome, "What the step did with it.")
+      .def_ro("outcome", &candidate_entry::outcome, "Its outcome.")
       .def_ro("part",
               &candidate_entry::part,
               "The part of the policy that decided, counted as in the text from 0; -1 if none did.")
@@ -415,7 +416,8 @@ void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
           given.optional<std::string>("policy"));
 }
 
-// What refers to a session may be in a cycle with it: `token_text` is often a method of its owner.
+// An object that refers to a session may be in a cycle with it: `token_text` is often a method of
+// its owner.
 int visit_session(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));  // calls visit with arg
   return nb::inst_ready(self) ? nb::inst_ptr<session>(self)->visit(visit, arg) : 0;

@@ -64,7 +64,7 @@ unmask_status guarded(const Work& work) noexcept {
   } catch (const std::exception& e) {
     return fail(UNMASK_FAILED, e.what());
   } catch (...) {
-    return fail(UNMASK_FAILED, "an exception that says nothing");
+    return fail(UNMASK_FAILED, "unknown exception");
   }
 }
 

@@ -135,7 +135,7 @@ struct plan {
   bool refresh = true;
   /// Which keys outside the blocks receive attention.
   eviction evict = eviction::none;
-  /// What the positions attend to. No part plans another kind yet.
+  /// Attention of the positions. No part plans another kind yet.
   attention_kind attention = attention_kind::bidirectional;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
@@ -184,7 +184,7 @@ struct commit_entry {
   index_t rank = -1;
 };
 
-/// What a step did with a candidate.
+/// Outcome of a candidate in a step.
 enum class candidate_outcome : unsigned char {
   committed,    ///< committed by the commit rule
   forced,       ///< committed by the progress guarantee
@@ -207,7 +207,7 @@ enum class candidate_outcome : unsigned char {
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
-  candidate_outcome outcome = candidate_outcome::held;  ///< What the step did with it.
+  candidate_outcome outcome = candidate_outcome::held;  ///< Its outcome.
   /// The part that decided, as an index into the parts in written order, those inside any_of,
   /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
   /// did: invalid and forced.

@@ -26,7 +26,7 @@ struct segment {
   range keys;
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
-  /// What the positions attend to. No part asks for another kind yet.
+  /// Attention of the positions. No part requires another kind yet.
   attention_kind attention = attention_kind::bidirectional;
   /// Index of the segment that a shadow attends to; -1 for the other kinds.
   index_t shadow_of = -1;

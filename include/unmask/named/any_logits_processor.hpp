@@ -50,7 +50,7 @@ struct any_logits_processors : logits_processor_list {
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
 
-  [[nodiscard]] UNMASK_HD bool turns_now() const { return count > 0; }
+  [[nodiscard]] UNMASK_HD bool processes_now() const { return count > 0; }
   [[nodiscard]] UNMASK_HD bool reads_sequence_now() const {
     return any_of_them(
         [](const auto& r) { return sequence_reading<std::remove_cvref_t<decltype(r)>>; });

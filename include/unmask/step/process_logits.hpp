@@ -45,7 +45,7 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    const bool changes_rows = turns_now(*m.policy) || tracks_current_now(*m.policy);
+    const bool changes_rows = processes_now(*m.policy) || tracks_current_now(*m.policy);
     if (!changes_rows || (slot_memory<Policy>::tracks && truncates_now(*m.policy))) {
       return;
     }
