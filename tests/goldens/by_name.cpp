@@ -154,6 +154,46 @@ decoded_by adablock(const node& args) {
           args.get<index_t>("init_block_length")};
 }
 
+decoded_by remdm_loop(const node& args) {
+  return {text("remdm_loop(",
+               args.get<int>("unmask_k"),
+               ", ",
+               args.get<double>("init_unmask_ratio"),
+               ", ",
+               args.get<int>("loop_steps"),
+               ") + single_block"),
+          args.get<index_t>("gen_length")};
+}
+
+decoded_by remdm_conf(const node& args) {
+  return {text("remdm_conf(", args.get<int>("remdm_number"), ") + stop_at_eos(whole_block=true)"),
+          args.get<index_t>("block_length"),
+          true};
+}
+
+/// `steps` counts those of the whole answer.
+index_t steps_of_block(const node& args) {
+  return args.get<index_t>("steps") * args.get<index_t>("block_length") /
+         args.get<index_t>("gen_length");
+}
+
+decoded_by rcr(const node& args) {
+  const auto key = args.get<std::string>("conf_alg");
+  const std::string order = key == "confidence" ? "by_confidence"
+                            : key == "entropy"  ? "by_entropy"
+                                                : "by_margin";
+  return {text(order,
+               " + running_confidence(",
+               steps_of_block(args),
+               ", ",
+               args.get<std::string>("mode"),
+               ", ",
+               order,
+               args.get<bool>("rcr") ? ") + semi_autoregressive(whole_prefix=true)"
+                                     : ", remask=false)"),
+          args.get<index_t>("block_length")};
+}
+
 template <decoded_by (*By)(const node& args)>
 verdict check(const node& line) {
   return replay(line, By(line.at("args")));
@@ -165,6 +205,9 @@ constexpr rule table[] = {
     {"d3llm.multi_block", check<d3llm_multi_block>},
     {"dsb", check<dsb>},
     {"adablock", check<adablock>},
+    {"uncode.remdm_loop", check<remdm_loop>},
+    {"remdm_conf", check<remdm_conf>},
+    {"rcr", check<rcr>},
 };
 
 }  // namespace

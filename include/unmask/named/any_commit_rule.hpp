@@ -17,6 +17,8 @@
 #include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/policy/remask/remdm.hpp>
+#include <unmask/policy/remask/running_confidence.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -46,6 +48,9 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          local_leap,
                                          adaptive_threshold,
                                          stable_and_confident,
+                                         running_confidence,
+                                         remdm_loop,
+                                         remdm_conf,
                                          calibrated_place,
                                          replay_by_address>;
 
@@ -197,6 +202,7 @@ class any_commit_rule : public commit_rule_expression {
 
   static constexpr statistics required = named_statistics | commit_rule_part::required;
   static constexpr bool needs_spans = true;
+  static constexpr bool tracks_current = true;
 
   /// True if a part compares rows with those of the previous step.
   [[nodiscard]] UNMASK_HD bool compares_now() const {
@@ -319,7 +325,90 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  /// The part that remasks the least certain tokens (core/remask_least.hpp), one at most.
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return any_part([](const auto& operand) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        if constexpr (requires { operand.edits_tokens_now(); }) {
+          return operand.edits_tokens_now();
+        } else {
+          return true;
+        }
+      } else {
+        return false;
+      }
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool tracks_current_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.tracks_current;
+    });
+  }
+  [[nodiscard]] UNMASK_HD index_t remasking_part() const {
+    index_t found = -1;
+    for (index_t i = 0; i < size_; ++i) {
+      const bool remasks = parts_[i].visit([](const auto& operand) {
+        return remasking_least<std::remove_cvref_t<decltype(operand)>>;
+      });
+      found = remasks ? text_index_[i] : found;
+    }
+    return found;
+  }
+  [[nodiscard]] UNMASK_HD index_t remask_count(auto& context) const {
+    index_t count = 0;
+    for_remasking(context,
+                  [&](const auto& operand, auto& inner) { count = operand.remask_count(inner); });
+    return count;
+  }
+  UNMASK_HD float remask_score(const auto& c, auto& context) const {
+    float score = 0.0F;
+    for_remasking(
+        context, [&](const auto& operand, auto& inner) { score = operand.remask_score(c, inner); });
+    return score;
+  }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_remasks(const sequence_shape& g) const {
+    std::int64_t most = 0;
+    static_cast<void>(any_part([&](const auto& operand) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        most = operand.extra_remasks(g);
+      }
+      return false;
+    }));
+    return most;
+  }
+  [[nodiscard]] UNMASK_HD bool goes_on(const sequence_view& q, auto& context) const {
+    bool more = false;
+    for_remasking(context, [&](const auto& operand, auto& inner) {
+      if constexpr (going_on<std::remove_cvref_t<decltype(operand)>>) {
+        more = operand.goes_on(q, inner);
+      }
+    });
+    return more;
+  }
+
+  [[nodiscard]] UNMASK_HD bool reviews_now() const {
+    return any_part(
+        [](const auto& operand) { return reviewing<std::remove_cvref_t<decltype(operand)>>; });
+  }
+  UNMASK_HD step_reduction review(const auto& c, auto& context) const {
+    for_each(context, [&c](const auto& operand, auto& inner) {
+      if constexpr (reviewing<std::remove_cvref_t<decltype(operand)>>) {
+        operand.review(c, inner);
+      }
+    });
+    return {};
+  }
+
  private:
+  // Calls use(part, its context) for the part that remasks the least certain tokens.
+  UNMASK_HD void for_remasking(auto& context, const auto& use) const {
+    for_each(context, [&use](const auto& operand, auto& inner) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        use(operand, inner);
+      }
+    });
+  }
+
   // True if use(part) is true for one of the parts.
   [[nodiscard]] UNMASK_HD bool any_part(const auto& use) const {
     bool any = false;
@@ -343,6 +432,7 @@ class any_commit_rule : public commit_rule_expression {
 };
 static_assert(commit_rule<any_commit_rule> && candidate_filter<any_commit_rule> &&
               logits_processor<any_commit_rule> && step_reducing<any_commit_rule> &&
-              reading_ahead<any_commit_rule>);
+              reading_ahead<any_commit_rule> && going_on<any_commit_rule> &&
+              reviewing<any_commit_rule>);
 
 }  // namespace unmask

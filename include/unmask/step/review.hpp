@@ -18,6 +18,11 @@ UNMASK_HD void review([[maybe_unused]] const auto& t,
     detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
       constexpr std::size_t I = decltype(part)::value;
       using part_type = typename Policy::template part_type<I>;
+      if constexpr (requires { m.policy->template part_at<I>().reviews_now(); }) {
+        if (!m.policy->template part_at<I>().reviews_now()) {
+          return;
+        }
+      }
       step_reduction_of<part_type> sum{};
       for (index_t k = 0; k < m.status->report.last_commits; ++k) {
         const index_t i = m.entries[k].position - scored.first;
