@@ -24,8 +24,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: count >= 1, ratio in [0, 1], loop_steps >= 0. Reads stat::confidence.
 /// Ties: the lower position is masked first. A token whose probability is NaN stays.
 /// Cost: reads the rows of committed positions in every pass; no state.
-/// Example: `remdm_loop(1, 0.5, 1) + single_block`, rows a90 b80 c70 d60, then a90 b50c40 c70 d60:
-/// `a___` `ab__` `a___` `a_c_` `a_cd` `abcd`.
+/// Example: `remdm_loop(1, 0.7, 1)`, rows a90 b80 c70, then a90 b80 c70, then a90 b50 c70: `a__`
+/// `ab_` `a__` `a_c` `abc`.
 /// Source: the loop of UNCODE's released code, P. Huang et al., Empirical analysis of decoding
 /// biases in masked diffusion models (2025).
 struct remdm_loop {
@@ -94,7 +94,7 @@ static_assert(commit_rule<remdm_loop> && going_on<remdm_loop>);
 /// Ties: the lower position is masked first. A row of NaN keeps its place.
 /// State: 4 bytes a position.
 /// Cost: reads the rows of the block's committed positions, whose values it does not use.
-/// Example: `remdm_conf`, rows a90 b80, then a90 c70: `a_` `a_` `a_` `ac`.
+/// Example: `remdm_conf`, rows a90 b80: `__` `__` `a_` `ab`.
 /// Source: the released code's variant by confidence for LLaDA, with the best token in place of a
 /// drawn one; it stops behind a block with an EOS token, as stop_at_eos(whole_block=true) does.
 struct remdm_conf {
