@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iomanip>
 #include <span>
 #include <string>
 #include <utility>
@@ -194,12 +196,46 @@ decoded_by rcr(const node& args) {
           args.get<index_t>("block_length")};
 }
 
+/// The table of token frequencies of a model.
+std::string frequencies(const node& model) {
+  const auto seed = model.get<std::uint64_t>("seed");
+  std::string list;
+  std::string values;
+  for (std::uint64_t v = 0; v < model.get<std::uint64_t>("V"); ++v) {
+    if (aux(seed, 42, v) % 4 != 0) {
+      const char* const before = list.empty() ? "" : ", ";
+      list += text(before, v);
+      values += text(before, std::setprecision(9), double(aux(seed, 41, v) >> 52U) * 0x1p-16);
+    }
+  }
+  return "[" + list + "], [" + values + "]";
+}
+
+decoded_by pc_sampler(const node& line) {
+  const node args = line.at("args");
+  return {text("position_frequency(",
+               frequencies(line.at("model")),
+               ", ",
+               args.get<double>("lambda"),
+               ", ",
+               args.get<double>("alpha"),
+               ") + steps_per_block(",
+               steps_of_block(args),
+               ")"),
+          args.get<index_t>("block_length")};
+}
+
 template <decoded_by (*By)(const node& args)>
 verdict check(const node& line) {
   return replay(line, By(line.at("args")));
 }
 
+verdict check_pc_sampler(const node& line) {
+  return replay(line, pc_sampler(line));
+}
+
 constexpr rule table[] = {
+    {"uncode.pc_sampler", check_pc_sampler},
     {"frechet", check<frechet>},
     {"d3llm.blocks", check<d3llm_blocks>},
     {"d3llm.multi_block", check<d3llm_multi_block>},

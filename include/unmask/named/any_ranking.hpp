@@ -3,6 +3,7 @@
 
 #include <unmask/named/own_parts.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -20,7 +21,8 @@ struct any_ranking {
                                 by_margin,
                                 by_entropy,
                                 left_to_right,
-                                at_random>;
+                                at_random,
+                                position_frequency<>>;
   rules by = {};
   float temperature = 0.0F;
 
