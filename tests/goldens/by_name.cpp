@@ -211,9 +211,10 @@ std::string frequencies(const node& model) {
   return "[" + list + "], [" + values + "]";
 }
 
-decoded_by pc_sampler(const node& line) {
+decoded_by uncode(const node& line) {
   const node args = line.at("args");
-  return {text("position_frequency(",
+  const bool is_linear = args.get<std::string>("mode") == "linear_position";
+  return {text(is_linear ? "linear_position(" : "position_frequency(",
                frequencies(line.at("model")),
                ", ",
                args.get<double>("lambda"),
@@ -230,12 +231,13 @@ verdict check(const node& line) {
   return replay(line, By(line.at("args")));
 }
 
-verdict check_pc_sampler(const node& line) {
-  return replay(line, pc_sampler(line));
+verdict check_uncode(const node& line) {
+  return replay(line, uncode(line));
 }
 
 constexpr rule table[] = {
-    {"uncode.pc_sampler", check_pc_sampler},
+    {"uncode.pc_sampler", check_uncode},
+    {"uncode.linear_position", check_uncode},
     {"frechet", check<frechet>},
     {"d3llm.blocks", check<d3llm_blocks>},
     {"d3llm.multi_block", check<d3llm_multi_block>},

@@ -37,6 +37,8 @@ inline constexpr index_t probes_of<P> = P::probes;
   concept says_##name = requires { requires std::bool_constant<P::name>::value; };
 
 UNMASK_SAYS(counts_steps)
+UNMASK_SAYS(ranks_by_reduction)
+UNMASK_SAYS(reduces_committed)
 UNMASK_SAYS(follows_confidence)
 UNMASK_SAYS(follows_text)
 UNMASK_SAYS(precedes_memory)
@@ -51,6 +53,7 @@ UNMASK_SAYS(tracks_current)
 struct part_traits {
   bool ranks = false;
   bool ranks_by_confidence = false;
+  bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
   bool branches = false;
   bool draws = false;
@@ -115,6 +118,7 @@ template <class P>
 inline constexpr part_traits traits_of{
     .ranks = ranking<P>,
     .ranks_by_confidence = ordering_by_confidence<P>,
+    .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
     .schedules = scheduling<P>,
     .branches = branching<P>,
     .draws = drawing<P>,

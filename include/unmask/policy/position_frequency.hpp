@@ -6,6 +6,28 @@
 
 namespace UNMASK_NAMESPACE {
 
+namespace detail {
+
+/// Frequency of a token among `count` tokens with theirs; `rest` for every other token.
+[[nodiscard]] UNMASK_HD inline float frequency_of(const listed_token* tokens,
+                                                  const float* frequencies,
+                                                  index_t count,
+                                                  float rest,
+                                                  token_id token) {
+  float found = rest;
+  for (index_t k = 0; k < count && tokens[k] != no_token; ++k) {
+    found = token_id{tokens[k]} == token ? frequencies[k] : found;
+  }
+  return found;
+}
+
+/// min(-c ln(f + 1e-9), alpha) for a confidence c and a frequency f.
+[[nodiscard]] UNMASK_HD inline float surprise(float confidence, float frequency, float alpha) {
+  return math::min(math::product(confidence, -math::log(frequency + 1e-9F)), alpha);
+}
+
+}  // namespace detail
+
 /// Left positions first, and of two tokens the one that is surer and less common in text: the order
 /// is that of
 ///
@@ -69,18 +91,9 @@ struct position_frequency {
   UNMASK_HD float score(const auto& c, const auto& context) const {
     const range block = context.at.view->block(context.at.block_index);
     const float far = math::product(lambda, static_cast<float>(c.position - block.first));
-    const float surprise = -math::log(frequency(c.token) + 1e-9F);
-    const float base = math::min(math::product(c.confidence(), surprise), alpha);
+    const float base = detail::surprise(
+        c.confidence(), detail::frequency_of(tokens, frequencies, Count, rest, c.token), alpha);
     return (base > 1.2e-38F ? math::log(base) : -math::infinity()) - far;
-  }
-
- private:
-  [[nodiscard]] UNMASK_HD float frequency(token_id token) const {
-    float found = rest;
-    for (index_t k = 0; k < Count && tokens[k] != no_token; ++k) {
-      found = token_id{tokens[k]} == token ? frequencies[k] : found;
-    }
-    return found;
   }
 };
 static_assert(ranking<position_frequency<>>);

@@ -50,6 +50,7 @@ template <class Policy>
   phase::rank(t, m);
   phase::reduce(t, m);
   phase::end_block(t, m);
+  phase::rank_by_reduction(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
   place(t, m, count);
