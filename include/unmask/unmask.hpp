@@ -20,6 +20,7 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/ascending_step_size.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>

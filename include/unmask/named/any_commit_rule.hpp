@@ -5,6 +5,7 @@
 #include <unmask/named/any_ranking.hpp>
 #include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/ascending_step_size.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
@@ -33,6 +34,7 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          threshold,
                                          tokens_per_step,
                                          steps_per_block,
+                                         ascending_step_size,
                                          factor,
                                          entropy_bound,
                                          frechet,

@@ -15,6 +15,7 @@ namespace unmask::testing {
 INSTANTIATE_TYPED_TEST_SUITE_P(EveryPart1, Parity, types_of<every_part_1>::type);
 INSTANTIATE_TYPED_TEST_SUITE_P(EveryPart2, Parity, types_of<every_part_2>::type);
 INSTANTIATE_TYPED_TEST_SUITE_P(EveryPart3, Parity, types_of<every_part_3>::type);
+INSTANTIATE_TYPED_TEST_SUITE_P(EveryPart4, Parity, types_of<every_part_4>::type);
 INSTANTIATE_TYPED_TEST_SUITE_P(EveryPartOfLayers,
                                LayerParity,
                                types_of<every_part_of_layers>::type);

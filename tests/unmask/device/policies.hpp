@@ -11,12 +11,17 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/ascending_step_size.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
+#include <unmask/policy/commit/finish.hpp>
+#include <unmask/policy/commit/frechet.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
+#include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
@@ -28,12 +33,18 @@
 #include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
+#include <unmask/policy/remask/remdm.hpp>
+#include <unmask/policy/remask/running_confidence.hpp>
+#include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -139,6 +150,24 @@ inline constexpr policy of_kept_three{by_entropy{},
                                       top_k{.k = 5},
                                       confidence_after_truncation{}};
 
+inline constexpr policy finishing{
+    by_confidence{},
+    frechet{.margin = 0.4F} || finish{.high = 0.5F, .low = 0.1F} ||
+        moving_threshold{.start = 0.5F, .end = 0.2F},
+    block_at_delimiter<2>{.tokens = {1, 3}, .threshold = 0.1F, .share = 0.5F}};
+inline constexpr policy by_place{
+    position_frequency<2>{.tokens = {1, 3}, .frequencies = {0.2F, 0.1F}, .lambda = 0.1F},
+    entropy_below{.value = 1.0F} || ascending_step_size{},
+    sliding_block{.max_block = 5}};
+inline constexpr policy judged{by_confidence{},
+                               running_confidence{.steps = 3, .mode = masked_curve::cosine},
+                               semi_autoregressive{.whole_prefix = true}};
+inline constexpr policy looping{
+    linear_position<2>{.tokens = {1, 3}, .frequencies = {0.2F, 0.1F}, .lambda = 0.3F},
+    remdm_loop{.count = 2, .ratio = 0.5F, .loop_steps = 2},
+    single_block{}};
+inline constexpr policy doubtful{by_margin{}, remdm_conf{.count = 2}};
+
 /// Caches that run a range are for any session; the others and the layer rules for session.
 inline constexpr policy prefixed{by_confidence{}, threshold{0.3F}, prefix_cache{.period = 3}};
 inline constexpr policy evicted{
@@ -198,6 +227,11 @@ using every_part_3 = policy_list<with<redrawn>,
                                  with<listed>,
                                  with<prefixed>,
                                  with<evicted>>;
+using every_part_4 = policy_list<with<finishing>,
+                                 with<by_place>,
+                                 with<judged>,
+                                 with<looping>,
+                                 with<doubtful>>;
 using every_part_of_layers = policy_list<with<skipping_rows>,
                                          with<budgeted>,
                                          with<refreshed>,
@@ -225,6 +259,7 @@ void for_each_policy(const auto& use) {
   for_each_of(every_part_1{}, use);
   for_each_of(every_part_2{}, use);
   for_each_of(every_part_3{}, use);
+  for_each_of(every_part_4{}, use);
   for_each_of(more_compositions{}, use);
 }
 

@@ -634,7 +634,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9, inclusive=false)");
+  EXPECT_EQ(signature_of(known_parts()[8]), "threshold(value=0.9, inclusive=false)");
 }
 
 }  // namespace
