@@ -34,7 +34,8 @@ class scoreboard {
   void add(const goal& g) { goals_.push_back(g); }
   void note(const std::string& name, double value) { notes_.push_back({name, value}); }
 
-  /// How many times its bound a kernel takes: the geometric mean over all cases, lower is better.
+  /// Time of the kernels relative to their bounds: the geometric mean over all cases, lower is
+  /// better.
   [[nodiscard]] double score() const {
     double sum = 0.0;
     for (const reading_case& c : cases_) {

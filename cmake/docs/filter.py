@@ -221,8 +221,9 @@ def hook_text(line, following, hook_of):
 
 def label(root, page):
     """The name of a page in links of Doxygen."""
-    folder = page.parent.relative_to(root).as_posix()
-    return "index" if folder == "." else "page_" + re.sub(r"\W", "_", folder)
+    path = page.relative_to(root).with_suffix("")
+    path = path.parent if path.name == "README" else path
+    return "index" if path.as_posix() == "." else "page_" + re.sub(r"\W", "_", path.as_posix())
 
 
 def anchor(heading):
@@ -230,14 +231,15 @@ def anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def page_text(root, page, text):
-    """A page whose links and headings Doxygen 1.9 follows as GitHub does."""
+def page_text(root, page, text, pages, repository):
+    """A page whose links and headings Doxygen 1.9 follows as GitHub does. Links to a file that is in `pages` go
+    to its page, others to the file in the repository."""
     own = label(root, page)
 
     def heading(m):
         if m[1] == "#":
             return m[0] if own == "index" else f"# {m[2]} {{#{own}}}"
-        if own == "index":  # its sections would stand in the menu beside the pages
+        if own == "index":  # its sections would stand in the menu with the pages
             return f'<h2 id="{anchor(m[2])}">{m[2]}</h2>\n'
         return f"{m[1]} {m[2]} {{#{own}-{anchor(m[2])}}}"
 
@@ -246,10 +248,15 @@ def page_text(root, page, text):
         if re.match(r"\w+:", target):
             return m[0]
         file = (page.parent / target).resolve() if target else page
-        if file.name != "README.md" or not has_page(root, file):
-            return m[1]  # a file of the repository: the site has its name only
-        name, said = label(root, file), re.sub(r"\s+", " ", m[1])
-        return f"[{said}](@ref {name}{'-' + fragment if fragment else ''})"
+        file = file / "README.md" if file.is_dir() and file / "README.md" in pages else file
+        said = re.sub(r"\s+", " ", m[1])
+        if file in pages and fragment and label(root, file) == "index":
+            return f'<a href="index.html#{fragment}">{said}</a>'
+        if file in pages:
+            return f"[{said}](@ref {label(root, file)}{'-' + fragment if fragment else ''})"
+        if not file.exists():
+            raise ValueError(f"{page.relative_to(root)}: {m[2]} is no file")
+        return f'<a href="{repository}/{file.relative_to(root).as_posix()}">{said}</a>'
 
     text = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), text, flags=re.S)
     pieces = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
@@ -260,16 +267,11 @@ def page_text(root, page, text):
     return "".join(pieces)
 
 
-def has_page(root, file):
-    return file.parent == root or file.is_relative_to(root / "include/unmask") or any(
-        file.is_relative_to(root / folder) for folder in ("examples", "bench"))
-
-
-def prepared(root, file, hook_of, state):
+def prepared(root, file, hook_of, state, pages, repository):
     """The text of a header or page."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
-        return page_text(root, file, text)
+        return page_text(root, file, text, pages, repository)
     name = file.relative_to(root / "include/unmask").as_posix()
     has_parts = name.startswith("policy/") or name in ("core/semi_autoregressive.hpp", "trace/replay.hpp")
     return filtered(text, hook_of, state, has_parts)

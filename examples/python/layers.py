@@ -90,7 +90,7 @@ class LayeredLlada(TinyLlada):
                 hidden = self.run(layer, hidden, positions, attended)
             if eviction.evict == "choose":
                 self.select_keys(session, i, layer, eviction.blocks, segment.keys.stop)
-            if hooked and session.reads == "hidden":  # behind it
+            if hooked and session.reads == "hidden":  # after it
                 hidden = hidden[session.at_layer(i, layer, hidden, self.stored[layer])]
             positions = torch.tensor(session.positions(i))
         hidden = self.norm(hidden[session.rows(i)], self.w["output_norm.weight"])

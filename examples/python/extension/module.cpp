@@ -136,7 +136,7 @@ void supply(session& s,
 void bind_values(nb::module_& m) {
   using unmask::candidate_outcome;
   using unmask::ending;
-  nb::enum_<candidate_outcome>(m, "Outcome", "What a step did with a candidate.")
+  nb::enum_<candidate_outcome>(m, "Outcome", "Outcome of a candidate in a step.")
       .value("committed", candidate_outcome::committed, "Committed by the commit rule.")
       .value("forced", candidate_outcome::forced, "Committed by the progress guarantee.")
       .value("held",
@@ -198,6 +198,19 @@ void bind_values(nb::module_& m) {
           [](const segment& s) { return name_of(s.evict); },
           "\"choose\": each layer selects keys for the next passes; \"chosen\": the selected keys "
           "and those of the decided blocks receive attention; None: all of `keys` do.")
+      .def_prop_ro(
+          "attention",
+          [](const segment& s) { return name_of(s.attention); },
+          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`.")
+      .def_prop_ro(
+          "shadow_of",
+          [](const segment& s) {
+            return s.shadow_of < 0 ? std::nullopt : std::optional<int>(s.shadow_of);
+          },
+          "Index of the segment that a shadow attends to.")
+      .def_ro("logits_shift",
+              &segment::logits_shift,
+              "Row p - shift of this segment predicts position p.")
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.")
@@ -240,7 +253,8 @@ void bind_values(nb::module_& m) {
               "Number of neighbouring keys whose largest score is that of a key.");
 
   using unmask::plan;
-  nb::class_<plan>(m, "Plan", "What an engine with a cache needs to know beside the segments.")
+  nb::class_<plan>(
+      m, "Plan", "Plan of a step for an engine with a cache, in addition to the segments.")
       .def_ro("winner",
               &plan::winner,
               "The branch that won the last step: keep its K/V. 0 is the sequence itself.")
@@ -292,6 +306,10 @@ void bind_values(nb::module_& m) {
       .def_ro("block_step",
               &commit_entry::block_step,
               "Forward passes since the block became active, from 0.")
+      .def_ro("rank",
+              &commit_entry::rank,
+              "Rank among the candidates of the step, from 0; -1 if it had none: a token of a "
+              "branch, of an invalid row, of an edit, or filled in at the end.")
       .def("__repr__", [](const commit_entry& c) {
         return "Commit(slot=" + std::to_string(c.slot) +
                ", position=" + std::to_string(c.position) + ", token=" + std::to_string(c.token) +
@@ -300,7 +318,7 @@ void bind_values(nb::module_& m) {
   nb::class_<candidate_entry, commit_entry>(
       m, "Candidate", "A candidate of a step, the token proposed for it, and what the step did.")
       .def_ro("committed", &candidate_entry::committed, "Whether the step wrote the token.")
-      .def_ro("outcome", &candidate_entry::outcome, "What the step did with it.")
+      .def_ro("outcome", &candidate_entry::outcome, "Its outcome.")
       .def_ro("part",
               &candidate_entry::part,
               "The part of the policy that decided, counted as in the text from 0; -1 if none did.")
@@ -398,7 +416,8 @@ void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
           given.optional<std::string>("policy"));
 }
 
-// What refers to a session may be in a cycle with it: `token_text` is often a method of its owner.
+// An object that refers to a session may be in a cycle with it: `token_text` is often a method of
+// its owner.
 int visit_session(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));  // calls visit with arg
   return nb::inst_ready(self) ? nb::inst_ptr<session>(self)->visit(visit, arg) : 0;

@@ -180,7 +180,7 @@ void bind_tune(nb::module_& m) {
       .def_ro("saved", &comparison::saved, "Mean cost of the second minus the first.")
       .def_ro("margin", &comparison::margin, "Half of the 95 % interval of that difference.");
 
-  nb::class_<tuned>(m, "Tuned", "What a search found.")
+  nb::class_<tuned>(m, "Tuned", "Result of a search.")
       .def_ro("reaches", &tuned::reaches, "Whether a policy reached the target.")
       .def_ro("stopped", &tuned::stopped, "Whether the user interrupted the search.")
       .def_ro("best", &tuned::best, "The policy, on the problems of the search.")

@@ -48,10 +48,11 @@ UNMASK_RULE(one_anchoring,
 UNMASK_RULE(one_cost,
             !c.mixes_costs,
             "a policy adds up one cost along the ranking: that of entropy_bound{} or of frechet{}")
-UNMASK_RULE(layers_without_branches,
-            !(c.layered() && c.branches()),
-            "a policy with lookahead cannot skip positions at its layers: each branch would need "
-            "stored hidden states of its own")
+UNMASK_RULE(
+    layers_without_branches,
+    !(c.layered() && c.branches()),
+    "a policy with lookahead cannot skip positions at its layers: each branch would need its "
+    "own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "

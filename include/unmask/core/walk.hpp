@@ -58,7 +58,7 @@ UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
   parts::each(use, std::make_index_sequence<parts::count>{});
 }
 
-/// True when use(...) returns true for one of them; the parts behind it are not tried.
+/// True if use(...) returns true for one of them; the parts after it are not called.
 template <class Policy, bool part_traits::* Does, class Use>
 [[nodiscard]] UNMASK_HD bool any_part([[maybe_unused]] const Use& use) {
   using parts = parts_that<Policy, Does>;

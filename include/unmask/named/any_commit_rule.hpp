@@ -213,6 +213,12 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  [[nodiscard]] UNMASK_HD bool processes_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.turns;
+    });
+  }
+
   /// That of the parts that have a cost, which is the same for all of them.
   UNMASK_HD float cost(const auto& c) const {
     float sum = 0.0F;

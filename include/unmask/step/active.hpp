@@ -20,6 +20,10 @@ namespace UNMASK_NAMESPACE::step {
 UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
 /// True if an edit of rows depends on the tokens around a position.
 UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
+/// True if a part edits or probes rows after their read.
+UNMASK_ACTIVE(processes_now, turns, processes_now)
+/// True if a part reports probabilities of tokens.
+UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 /// True if a part reads the probability of committed tokens.
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.

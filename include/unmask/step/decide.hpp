@@ -53,7 +53,7 @@ template <class Policy>
   phase::rank_by_reduction(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
-  place(t, m, count);
+  phase::store_ranks(t, m, count);
   phase::add_up_costs(t, m, count);
   return count;
 }

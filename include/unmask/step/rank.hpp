@@ -124,6 +124,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
+    m.ranks[i] = -1;
     m.note(i, {});
     if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
@@ -197,6 +198,14 @@ UNMASK_HD void rank_by_reduction(const auto& t, const slot_memory<Policy>& m) {
     }
   }
   return low;
+}
+
+/// Stores the rank of each of `count` candidates.
+UNMASK_HD inline void store_ranks(const auto& t, const slot_arrays& m, index_t count) {
+  for (index_t r = t.lane(); r < count; r += t.lanes()) {
+    m.ranks[key_index(m.keys[r])] = r;
+  }
+  t.sync();
 }
 
 /// Sums the costs in rank order by lane 0; the costs of single candidates are computed by all
