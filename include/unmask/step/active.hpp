@@ -34,6 +34,8 @@ UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
 UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
 /// True if the ranking reads the step reduction.
 UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
+/// True if a part reduces over the commits of a step.
+UNMASK_ACTIVE(reviews_now, reviews, reviews_now)
 /// True if a schedule decides itself when the sequence is complete.
 UNMASK_ACTIVE(paces_now, paces, paces_now)
 /// True if a part compares rows with those of the previous step.

@@ -11,18 +11,13 @@ template <class Policy>
 UNMASK_HD void review([[maybe_unused]] const auto& t,
                       [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::reviews > 0) {
-    if (t.lane() != 0) {
+    if (t.lane() != 0 || !reviews_now(*m.policy)) {
       return;  // lane 0 may already be planning, and overwrites what is read here
     }
     const range scored = m.status->next.score;
     detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
       constexpr std::size_t I = decltype(part)::value;
       using part_type = typename Policy::template part_type<I>;
-      if constexpr (requires { m.policy->template part_at<I>().reviews_now(); }) {
-        if (!m.policy->template part_at<I>().reviews_now()) {
-          return;
-        }
-      }
       step_reduction_of<part_type> sum{};
       for (index_t k = 0; k < m.status->report.last_commits; ++k) {
         const index_t i = m.entries[k].position - scored.first;

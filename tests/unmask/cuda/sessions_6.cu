@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// As sessions_1.cu: schedules whose blocks move, rankings by token frequency, and masking of the least certain.
+// As sessions_1.cu: schedules whose blocks move, rankings by token frequency, and masking of the
+// least certain.
 
 #include <unmask/cuda.cuh>
 

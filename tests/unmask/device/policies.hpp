@@ -26,6 +26,7 @@
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -33,7 +34,6 @@
 #include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
-#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -227,11 +227,8 @@ using every_part_3 = policy_list<with<redrawn>,
                                  with<listed>,
                                  with<prefixed>,
                                  with<evicted>>;
-using every_part_4 = policy_list<with<finishing>,
-                                 with<by_place>,
-                                 with<judged>,
-                                 with<looping>,
-                                 with<doubtful>>;
+using every_part_4 =
+    policy_list<with<finishing>, with<by_place>, with<judged>, with<looping>, with<doubtful>>;
 using every_part_of_layers = policy_list<with<skipping_rows>,
                                          with<budgeted>,
                                          with<refreshed>,

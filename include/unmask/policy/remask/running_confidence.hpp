@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// How the share of a block that stays masked falls.
 enum class masked_curve : std::uint8_t { linear, cosine };
 
-/// What a committed token is judged by.
+/// Score by which a committed token is kept.
 enum class kept_score : std::uint8_t { confidence, margin, entropy };
 
 /// Fills a block in `steps` passes, each of which commits every candidate, and then masks the least
