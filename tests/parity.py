@@ -45,7 +45,7 @@ def parts_of(page):
 def main():
     policies = read("tests", "unmask", "device", "policies.hpp")
     defined = dict(re.findall(r"inline constexpr policy\s+(\w+)\{(.*?)\};\n", policies, re.S))
-    lists = dict(re.findall(r"using (\w+) = policy_list<(.*?)>;", policies, re.S))
+    lists = dict(re.findall(r"using (\w+) =\s+policy_list<(.*?)>;", policies, re.S))
     listed = {name: re.findall(r"with<(\w+)>", text) for name, text in lists.items()}
     suites = "".join(read("tests", "unmask", "device", f"emulated_parity_{n}.test.cpp")
                      for n in (1, 2, 3, 4, 5))
