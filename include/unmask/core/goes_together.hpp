@@ -100,6 +100,18 @@ UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
             "a policy has remask_below or remask_current_below, not both: the one makes a "
             "committed position a candidate again, the other masks it")
+UNMASK_RULE(one_remasking_least,
+            c.remasks_least <= 1,
+            "a policy masks the least certain tokens with one part, such as running_confidence{}: "
+            "each of them says how many are masked after a step")
+UNMASK_RULE(remasking_least_alone,
+            c.remasks_least == 0 || (!c.remasks && c.remasks_current == 0),
+            "a part that masks the least certain tokens goes with no other part that remasks: it "
+            "says how many are masked after a step")
+UNMASK_RULE(remasking_least_without_branches,
+            c.remasks_least == 0 || !c.branches(),
+            "a part that masks the least certain tokens does not go with lookahead: a branch would "
+            "be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence,
@@ -170,6 +182,9 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::canvas_alone,
                                             goes_together::remasking_without_branches,
                                             goes_together::remasking_in_one_way,
+                                            goes_together::one_remasking_least,
+                                            goes_together::remasking_least_alone,
+                                            goes_together::remasking_least_without_branches,
                                             goes_together::confidence_in_order,
                                             goes_together::memory_behind_lists,
                                             goes_together::text_without_branches,

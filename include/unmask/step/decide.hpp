@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/plan_next.hpp>
+#include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
@@ -49,6 +50,7 @@ template <class Policy>
   phase::rank(t, m);
   phase::reduce(t, m);
   phase::end_block(t, m);
+  phase::rank_by_reduction(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
   phase::store_ranks(t, m, count);
@@ -63,6 +65,7 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
+  phase::remask_least(t, m);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
