@@ -24,7 +24,9 @@
 /// name, UNMASK_OPTIONS_INIT and so on. Structures only grow. Members missing in an older caller's
 /// structure get their defaults; a newer caller's structure is accepted if the members unknown to
 /// the library are zero. A size below that of version 1, or above 128 bytes, is refused and nothing
-/// else is read. Of an output structure the members known to both are written.
+/// else is read. Of an output structure the members known to both are written. Structures that the
+/// library returns in arrays grow, too: the caller gives the size that it knows, which is their
+/// distance, and gets the members known to both.
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,7 +43,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 9
+#define UNMASK_ABI_VERSION 10
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -90,6 +92,14 @@ enum unmask_outcomes {
   UNMASK_REMASKED = 6,    ///< a committed position is masked again
   UNMASK_KEPT = 7,        ///< a committed position was a candidate again, and keeps its token
   UNMASK_FROM_BRANCH = 8  ///< committed with the winning lookahead branch
+};
+
+/// Values of unmask_segment::attention: positions that a position attends to, among those of
+/// `keys`.
+enum unmask_attentions {
+  UNMASK_BIDIRECTIONAL = 0,  ///< all
+  UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
+  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position
 };
 
 /// Bits of unmask_options::flags.
@@ -170,6 +180,9 @@ typedef struct unmask_segment {
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
+  int32_t attention;                ///< one of unmask_attentions; no policy asks for another than 0
+  int32_t shadow_of;                ///< index of the segment that a shadow attends to, or -1
+  int32_t logits_shift;             ///< row p - shift of this segment predicts position p
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().
@@ -177,10 +190,12 @@ typedef struct unmask_request {
   uint32_t struct_size;            ///< sizeof of the structure, as the caller knows it
   int32_t count;                   ///< number of segments; 0: all sequences have ended
   int32_t rows;                    ///< rows of all segments
+  uint32_t segment_size;           ///< sizeof(unmask_segment), as the caller knows it
   const unmask_segment* segments;  ///< `count` of them
 } unmask_request;
 /// Initialises unmask_request with its defaults.
-#define UNMASK_REQUEST_INIT {(uint32_t)sizeof(unmask_request), 0, 0, NULL}
+#define UNMASK_REQUEST_INIT                                                                        \
+  {(uint32_t)sizeof(unmask_request), 0, 0, (uint32_t)sizeof(unmask_segment), NULL}
 
 /// Rows of logits in memory: logits or log-probabilities, never probabilities, which decode one
 /// forced token a pass (unmask_report::forced).
@@ -216,16 +231,21 @@ typedef struct unmask_commit {
   float log_probability;            ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
+  int32_t rank;                     ///< place in the order of the candidates, from 0; -1: none
 } unmask_commit;
 
 /// A candidate of a step, the token proposed for it, and why it was committed or not.
 typedef struct unmask_candidate {
-  unmask_commit commit;  ///< where it stands, and which token
-  int32_t outcome;       ///< one of unmask_outcomes
-  int32_t part;          ///< the part that decided, counted as in the text from 0; -1: none
-  float confidence;      ///< softmax probability of the token
-  float margin;          ///< confidence minus the runner-up's; NaN: not known
-  float entropy;         ///< entropy of the row, in nats; NaN: not known
+  int32_t slot, position, token;    ///< where it stands, and which it is
+  float log_probability;            ///< as unmask_commit
+  int32_t step, block, block_step;  ///< when: as commit_entry
+  int32_t committed;                ///< 0: the step did not write it
+  int32_t outcome;                  ///< one of unmask_outcomes
+  int32_t part;      ///< the part that decided, counted as in the text from 0; -1: none
+  float confidence;  ///< softmax probability of the token
+  float margin;      ///< confidence minus the runner-up's; NaN: not known
+  float entropy;     ///< entropy of the row, in nats; NaN: not known
+  int32_t rank;      ///< place in the order of the candidates, from 0; -1: none
 } unmask_candidate;
 
 /// The probability of a token that the policy probes: probability_of.
@@ -350,21 +370,26 @@ UNMASK_API unmask_status unmask_abandon(unmask_session* session);
 /// forward pass failed after unmask_at_layer(). Their slots may then be started again.
 UNMASK_API unmask_status unmask_cancel_request(unmask_session* session);
 
-/// Tokens that the last step wrote in a slot. The session owns the entries; valid until the next
-/// such call or unmask_supply().
+/// Tokens that the last step wrote in a slot. `entry_size` is sizeof(unmask_commit), as the caller
+/// knows it. The session owns the entries; valid until the next such call or unmask_supply(). For
+/// entries larger than the library's the call may allocate.
 UNMASK_API unmask_status unmask_committed(unmask_session* session,
                                           int32_t slot,
+                                          size_t entry_size,
                                           const unmask_commit** entries,
                                           int32_t* count);
 /// Candidates of the last step: the positions that it decided, and committed ones that it changed.
-/// Needs unmask_options::trace. Owned as those.
+/// Needs unmask_options::trace. Size and owner as above.
 UNMASK_API unmask_status unmask_candidates(unmask_session* session,
                                            int32_t slot,
+                                           size_t entry_size,
                                            const unmask_candidate** entries,
                                            int32_t* count);
-/// Probabilities of the tokens that the policy probes, in the last step. Owned as those.
+/// Probabilities of the tokens that the policy probes, in the last step. Size and owner as
+/// above.
 UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               int32_t slot,
+                                              size_t entry_size,
                                               const unmask_probability** entries,
                                               int32_t* count);
 

@@ -335,7 +335,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     request_.was_decided();
   }
   [[nodiscard]] std::optional<forward_request> request() {
-    const bool any = request_.is_out() || request_.make(workspace_.statuses(), model_.logits_shift);
+    const bool any = request_.is_out() || request_.make(workspace_.statuses());
     return any ? std::optional(request_.view()) : std::nullopt;
   }
 

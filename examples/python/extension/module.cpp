@@ -198,6 +198,19 @@ void bind_values(nb::module_& m) {
           [](const segment& s) { return name_of(s.evict); },
           "\"choose\": each layer selects keys for the next passes; \"chosen\": the selected keys "
           "and those of the decided blocks receive attention; None: all of `keys` do.")
+      .def_prop_ro(
+          "attention",
+          [](const segment& s) { return name_of(s.attention); },
+          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`.")
+      .def_prop_ro(
+          "shadow_of",
+          [](const segment& s) {
+            return s.shadow_of < 0 ? std::nullopt : std::optional<int>(s.shadow_of);
+          },
+          "Index of the segment that a shadow attends to.")
+      .def_ro("logits_shift",
+              &segment::logits_shift,
+              "Row p - shift of this segment predicts position p.")
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.")
@@ -293,6 +306,10 @@ void bind_values(nb::module_& m) {
       .def_ro("block_step",
               &commit_entry::block_step,
               "Forward passes since the block became active, from 0.")
+      .def_ro("rank",
+              &commit_entry::rank,
+              "Rank among the candidates of the step, from 0; -1 if it had none: a token of a "
+              "branch, of an invalid row, of an edit, or filled in at the end.")
       .def("__repr__", [](const commit_entry& c) {
         return "Commit(slot=" + std::to_string(c.slot) +
                ", position=" + std::to_string(c.position) + ", token=" + std::to_string(c.token) +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
+#include <unmask/core/goes_together.hpp>
 #include <unmask/core/part_check.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
 #include <unmask/core/traits.hpp>

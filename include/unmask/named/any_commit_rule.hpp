@@ -8,9 +8,13 @@
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
+#include <unmask/policy/commit/finish.hpp>
+#include <unmask/policy/commit/frechet.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
+#include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 
@@ -29,6 +33,10 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          steps_per_block,
                                          factor,
                                          entropy_bound,
+                                         frechet,
+                                         entropy_below,
+                                         moving_threshold,
+                                         finish,
                                          hierarchical,
                                          timesteps,
                                          independent_timesteps,
@@ -197,7 +205,25 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
-  UNMASK_HD float cost(const auto& c) const { return c.entropy(); }
+  [[nodiscard]] UNMASK_HD bool processes_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.turns;
+    });
+  }
+
+  /// That of the parts that have a cost, which is the same for all of them.
+  UNMASK_HD float cost(const auto& c) const {
+    float sum = 0.0F;
+    static_cast<void>(any_part([&](const auto& operand) {
+      if constexpr (detail::costing<std::remove_cvref_t<decltype(operand)>>) {
+        sum = operand.cost(c);
+        return true;
+      } else {
+        return false;
+      }
+    }));
+    return sum;
+  }
 
   /// A step calls commits_by() in its place.
   UNMASK_HD bool commits(const auto&, const rank_info_by_anchors&, auto&) const { return false; }

@@ -20,6 +20,10 @@ namespace UNMASK_NAMESPACE::step {
 UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
 /// True if an edit of rows depends on the tokens around a position.
 UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
+/// True if a part edits or probes rows after their read.
+UNMASK_ACTIVE(processes_now, turns, processes_now)
+/// True if a part reports probabilities of tokens.
+UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 /// True if a part reads the probability of committed tokens.
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.
@@ -38,6 +42,8 @@ UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
 UNMASK_ACTIVE(picks_now, picks, picks_now)
 /// True if a layer rule selects positions.
 UNMASK_ACTIVE(skips_now, skips, skips_now)
+/// True if a schedule finds the end of a block in its rows.
+UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
 
 /// True if layers compute some of the positions only.

@@ -42,14 +42,16 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   phase::store_previous_rows(t, m);
 }
 
-/// Sorts the candidates and computes the sums over better-ranked ones. Returns their number.
+/// Sorts the candidates and computes the sums over better-ranked ones; a schedule may end the
+/// scored range before. Returns their number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
   phase::reduce(t, m);
+  phase::end_block(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
-  place(t, m, count);
+  phase::store_ranks(t, m, count);
   phase::add_up_costs(t, m, count);
   return count;
 }

@@ -45,7 +45,7 @@ template <class Policy>
   const auto is_masked = [&](index_t p) { return score.contains(p) && m.marks[p] == mark::masked; };
   layer_row row;
   row.position = position;
-  row.target = position + m.state->model.logits_shift;
+  row.target = position + m.status->next.logits_shift;
   if (position == 0 && row.target == 1 && is_masked(0)) {
     row.target = 0;
   }
@@ -104,7 +104,7 @@ template <class Policy>
 UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const layer_memory& l = m.layers;
   const range read = m.read_range();
-  const index_t shift = m.state->model.logits_shift;
+  const index_t shift = m.status->next.logits_shift;
   for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
     l.row_of[i] = 0;  // read by reads()
   }
@@ -141,7 +141,7 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
     constexpr std::size_t I = layers::cache_index<Policy>;
     auto context = context_of<I>(m, 0, at);
     m.policy->template part_at<I>().set_query(m.state->view, next, context);
-    const index_t shift = m.state->model.logits_shift;
+    const index_t shift = next.logits_shift;
     range& r = next.query;
     r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
     r.last = math::max(r.last, next.score.last - shift);

@@ -105,6 +105,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const index_t position = score_range.first + i;
     m.roles[i] = role::bystander;
+    m.ranks[i] = -1;
     m.note(i, {});
     if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
@@ -130,6 +131,33 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
   sort(t, m.keys, size);
 }
 
+/// Ends the scored range where the schedule finds the end of the block, and ranks and reduces the
+/// candidates that are left.
+template <class Policy>
+UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::ends_blocks>;
+  if constexpr (I < Policy::part_total) {
+    if (!ends_blocks_now(*m.policy)) {
+      return;
+    }
+    range& scored = m.status->next.score;
+    const index_t planned = scored.last;
+    t.sync();
+    if (t.lane() == 0) {
+      const step_info at = info_of(*m.state);
+      auto context = context_of<I>(m, 0, at);
+      const index_t last =
+          m.policy->template part_at<I>().block_end(m.state->view, m.status->next, context);
+      scored.last = last > scored.first ? math::min(last, planned) : planned;
+    }
+    t.sync();
+    if (scored.last < planned) {
+      rank(t, m);
+      reduce(t, m);
+    }
+  }
+}
+
 /// Number of candidates: keys before the first no_key.
 [[nodiscard]] UNMASK_HD inline index_t candidates(const slot_arrays& m) {
   index_t low = 0;
@@ -143,6 +171,14 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
   }
   return low;
+}
+
+/// Stores the rank of each of `count` candidates.
+UNMASK_HD inline void store_ranks(const auto& t, const slot_arrays& m, index_t count) {
+  for (index_t r = t.lane(); r < count; r += t.lanes()) {
+    m.ranks[key_index(m.keys[r])] = r;
+  }
+  t.sync();
 }
 
 /// Sums the costs in rank order by lane 0; the costs of single candidates are computed by all

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/traits.hpp>
+
+/// The rules about parts that do not go together. Policies composed of types and by name use the
+/// same rules.
+namespace UNMASK_NAMESPACE {
+
+namespace goes_together {
+
+// A rule: the condition that a composition `c` must satisfy, and its sentence. static_assert
+// accepts a literal only, so both users share one sentence.
+#define UNMASK_RULE(name, condition, sentence)                                                     \
+  struct name {                                                                                    \
+    static constexpr std::string_view why = sentence;                                              \
+    [[nodiscard]] static constexpr bool holds(const composition& c) { return condition; }          \
+    template <class Policy>                                                                        \
+    static consteval void check() {                                                                \
+      static_assert(holds(Policy::together), sentence);                                            \
+    }                                                                                              \
+  };
+
+UNMASK_RULE(one_schedule,
+            c.schedules <= 1,
+            "a policy has at most one schedule, such as semi_autoregressive{}")
+UNMASK_RULE(one_lookahead,
+            c.lookaheads <= 1,
+            "a policy has at most one part with branches, such as lookahead{}")
+UNMASK_RULE(one_draw,
+            c.draws <= 1,
+            "a policy draws tokens with one part, such as sampling{}; canvas{} is such a part")
+UNMASK_RULE(one_cache, c.caches <= 1, "a policy has at most one cache, such as block_cache{}")
+UNMASK_RULE(one_eviction,
+            c.evictions <= 1,
+            "a policy evicts keys with one part, such as key_eviction{}")
+UNMASK_RULE(one_layer_rule,
+            c.skips <= 1,
+            "a policy skips positions with one part, such as early_skip{}")
+UNMASK_RULE(
+    one_remask_current,
+    c.remasks_current <= 1,
+    "a policy has at most one remask_current_below: of two, the larger confidence decides alone")
+UNMASK_RULE(one_anchoring,
+            c.anchorings <= 1,
+            "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
+            "nearest anchor is computed for one part")
+UNMASK_RULE(one_cost,
+            !c.mixes_costs,
+            "a policy adds up one cost along the ranking: that of entropy_bound{} or of frechet{}")
+UNMASK_RULE(
+    layers_without_branches,
+    !(c.layered() && c.branches()),
+    "a policy with lookahead cannot skip positions at its layers: each branch would need its "
+    "own stored hidden states")
+UNMASK_RULE(layers_without_canvas,
+            !(c.layered() && c.renoises),
+            "a canvas decides about every position in each pass: a layer rule, or a cache that "
+            "computes single positions, must not skip any")
+UNMASK_RULE(comparison_alone,
+            !(c.compares && (c.tracks() > 0 || c.branches())),
+            "a policy that compares rows with those of the step before can neither track tokens "
+            "nor have lookahead: the stored rows would lack the tracked tokens, or belong to a "
+            "branch that was not kept")
+UNMASK_RULE(comparison_of_whole_rows,
+            !(c.compares && c.renormalisations > 0),
+            "a policy with confidence_after_truncation{} cannot compare rows with those of the "
+            "step before: drift and divergence are of whole rows, not of truncated ones")
+UNMASK_RULE(
+    truncation_without_memory,
+    !(c.truncations > 0 && c.tracks_with_memory),
+    "a policy that truncates rows cannot have a part that stores tokens between steps and edits "
+    "their logits, such as trace_credit: a truncated read does not keep those logits apart")
+UNMASK_RULE(
+    truncation_of_one_row,
+    !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
+    "a policy that truncates rows can track tokens or have lookahead, not both: the kept tokens "
+    "are chosen while a row is read, and the edits of a branch are known only after it has won")
+UNMASK_RULE(truncation_with_effect,
+            c.truncations == 0 || c.draws > 0 || c.renormalisations > 0 || c.reads_truncated,
+            "a part that truncates rows has no effect unless a token is drawn or the statistics "
+            "are of the kept tokens: add sampling{} or confidence_after_truncation{}")
+UNMASK_RULE(truncation_of_some,
+            c.truncations > c.renormalisations || (c.renormalisations == 0 && !c.reads_truncated),
+            "confidence_after_truncation{}, or a part that reads stat::truncated, has no effect "
+            "without a part that truncates rows: add top_k, top_p or min_p")
+UNMASK_RULE(branches_of_their_blocks,
+            !(c.reads_ahead && c.branches()),
+            "a policy that reads rows right of its active blocks cannot have lookahead: a branch "
+            "is run and scored only up to the end of its active blocks")
+UNMASK_RULE(canvas_alone,
+            !(c.renoises && (c.rewrites || c.branches())),
+            "a canvas commits nothing before its end: there is no token to edit or to remask, and "
+            "none for a branch of lookahead")
+UNMASK_RULE(remasking_without_branches,
+            !(c.remasks && c.branches()),
+            "a policy in which committed positions become candidates again cannot have lookahead: "
+            "a branch would be created from a position that another branch committed")
+UNMASK_RULE(remasking_in_one_way,
+            !(c.remasks && c.remasks_current > 0),
+            "a policy has remask_below or remask_current_below, not both: the one makes a "
+            "committed position a candidate again, the other masks it")
+UNMASK_RULE(
+    confidence_in_order,
+    !c.follows_confidence || c.by_confidence,
+    "factor, hierarchical and similar rules need candidates in the order of their confidence: rank "
+    "with by_confidence, or with a ranking that has orders_by_confidence = true")
+UNMASK_RULE(
+    memory_behind_lists,
+    !c.after_memory,
+    "write allowed_tokens and min_new_tokens before parts that store tokens between steps, such as "
+    "trace_credit: those would otherwise give credit to tokens that can never be proposed")
+UNMASK_RULE(text_without_branches,
+            !(c.follows_text && c.branches()),
+            "at_frontier does not go with lookahead: the bitmask of a branch was made before the "
+            "tokens left of it were known")
+UNMASK_RULE(text_that_stays,
+            !(c.follows_text && c.rewrites),
+            "at_frontier does not go with parts that rewrite committed tokens: the grammar has "
+            "already read them")
+UNMASK_RULE(text_without_canvas,
+            !(c.follows_text && c.renoises),
+            "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
+            "it has no frontier")
+#undef UNMASK_RULE
+
+}  // namespace goes_together
+
+/// A compatibility rule as a value.
+struct composition_rule {
+  bool (*holds)(const composition&);
+  std::string_view why;
+};
+
+namespace detail {
+
+template <class... Rule>
+struct rule_list {
+  /// Refuses a policy with the sentence of each rule that it breaks.
+  template <class Policy>
+  static consteval void check() {
+    if constexpr (!(Rule::holds(Policy::together) && ...)) {
+      (Rule::template check<Policy>(), ...);
+    }
+  }
+  static constexpr composition_rule all[sizeof...(Rule)] = {{&Rule::holds, Rule::why}...};
+};
+
+}  // namespace detail
+
+/// All compatibility rules.
+using composition_rules = detail::rule_list<goes_together::one_schedule,
+                                            goes_together::one_lookahead,
+                                            goes_together::one_draw,
+                                            goes_together::one_cache,
+                                            goes_together::one_eviction,
+                                            goes_together::one_layer_rule,
+                                            goes_together::one_remask_current,
+                                            goes_together::one_anchoring,
+                                            goes_together::one_cost,
+                                            goes_together::layers_without_branches,
+                                            goes_together::layers_without_canvas,
+                                            goes_together::comparison_alone,
+                                            goes_together::comparison_of_whole_rows,
+                                            goes_together::truncation_without_memory,
+                                            goes_together::truncation_of_one_row,
+                                            goes_together::truncation_with_effect,
+                                            goes_together::truncation_of_some,
+                                            goes_together::branches_of_their_blocks,
+                                            goes_together::canvas_alone,
+                                            goes_together::remasking_without_branches,
+                                            goes_together::remasking_in_one_way,
+                                            goes_together::confidence_in_order,
+                                            goes_together::memory_behind_lists,
+                                            goes_together::text_without_branches,
+                                            goes_together::text_that_stays,
+                                            goes_together::text_without_canvas>;
+
+}  // namespace unmask
