@@ -178,11 +178,12 @@ def build(output, doxygen):
     origin = {}
     files = inputs()
     pages = {file for file in files.values() if file.suffix == ".md"}
+    names = filter.pictures(ROOT, output / "pictures")
     repository = os.environ.get("UNMASK_REPOSITORY") or os.path.relpath(ROOT, output / "html")
     for name, file in files.items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_text(filter.prepared(ROOT, file, hook_of, state, pages, repository.rstrip("/")),
-                                   encoding="utf-8")
+        (source / name).write_text(filter.prepared(ROOT, file, hook_of, state, pages, repository.rstrip("/"),
+                                                   names), encoding="utf-8")
         origin[name] = file.relative_to(ROOT).as_posix()
     header(doxygen, output)
     layout(doxygen, output)
@@ -217,6 +218,23 @@ def self_test():
                   "a.html: d.png leads nowhere"]
         if got != wanted:
             sys.exit(f"broken links: got {got}, wanted {wanted}")
+    part = ("  float value = 0.9F;\n  bool inclusive = false;\n  order by = order::by_margin;\n"
+            '  knobs[] = {{"value", &p::value, within(0, 1)}, {"inclusive", &p::inclusive},\n'
+            '    word_knob<&p::by>("order", "by_margin|by_entropy"),\n'
+            '    {"keeps", knob_kind::reals, 2, &take, "[0.5, 0.2]"}, {"tokens", knob_kind::tokens, 2, &take_tokens}};\n')
+    wanted = "(value=0.9, inclusive=false, order=by_margin, keeps=[0.5, 0.2], tokens)"
+    if filter.arguments(part) != wanted:
+        sys.exit(f"arguments: got {filter.arguments(part)}, wanted {wanted}")
+    svg = ("<svg width='20' height='30' viewBox='0 0 20 30'>\n<rect/>\n<text x='1' y='2' class='f'>a + b</text>\n1\n"
+           "<text x='11' y='2' class='f'>c(1)</text>\n2\n<text x='1' y='12' class='f'>b</text>\n3\n</svg>\n")
+    found = filter.panels(svg)
+    boxes = [re.search("viewBox='(.*?)'", picture)[1] for picture in found.values()]
+    if boxes != ["0 0 10 10", "10 0 10 10", "0 10 10 20"] or "2\n</svg>" not in found["c(1)"]:
+        sys.exit(f"panels: got {boxes}, {found}")
+    for name, wanted in {"b": "3", "c": "2", "a": "1", "d": ""}.items():
+        got = filter.picture_of(name, {"a + b": "1", "c(1)": "2", "b": "3"})
+        if got != (rf" \image html {wanted}" if wanted else ""):
+            sys.exit(f"picture of {name}: got {got}")
     for text, wanted in {'within(0, 1).in("nats")': "Range: [0, 1] (nats).",
                          "above(0)": "Range: more than 0.", "above(0).up_to(1)": "Range: (0, 1].",
                          "any_finite()": "Range: any finite number."}.items():

@@ -81,6 +81,23 @@ def knob_docs(table):
     return docs
 
 
+KNOB = re.compile(r'(?:word_knob<&[\w:<>]*?(?P<word>\w+)>\(\s*|\{\s*)"(?P<name>\w+)",\s*'
+                  r'(?:knob_kind::\w+,[^{}"]*(?:"(?P<list>[^"]*)")?|&[\w:<>]*?::(?P<member>\w+))?')
+
+
+def arguments(part):
+    """`(value=0.9, inclusive=false)`: the arguments of a part in a text, with the defaults of its members."""
+    table = re.search(r"knobs\[\] = \{", part)
+    shown = []
+    for m in KNOB.finditer(part[table.end() : closing(part, table.end() - 1)] if table else ""):
+        member = m["word"] or m["member"]
+        default = re.search(rf"^\s+(?!return\b)[\w:<>, ]+?\s{member}(?:\s*=\s*([^;]*)|\{{([^;]*)\}})?;", part, re.M)
+        value = m["list"] or (default and (default[1] or default[2])) or ""
+        value = re.sub(r"(?<=[\d.])F$|^\w+::", "", value.strip())
+        shown.append(m["name"] + (f"={value}" if re.fullmatch(r"[][\w., +-]+", value) else ""))
+    return f"({', '.join(shown)})" if shown else ""
+
+
 def closing(text, at):
     """The index behind the brace that closes the one at `at`."""
     depth = 0
@@ -105,7 +122,7 @@ def without(text, pattern, instead=lambda m, piece: ""):
     return text
 
 
-def filtered(text, hook_of, state, part):
+def filtered(text, hook_of, state, part, names):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
@@ -113,11 +130,11 @@ def filtered(text, hook_of, state, part):
     text = re.sub(guide, lambda m: blank(m[0]), text, flags=re.M)
     text = re.sub(r"^  (\w+) (\w+(?:, \w+)+); *///< (.*)$", each_of_several, text, flags=re.M)
     if part:
-        docs = {}
+        docs, piece = {}, ""
 
         def label(m, all_of_it):
             strings = re.findall(r'"([^"]*)"', all_of_it)
-            return f"// in a text: {strings[0]}" if len(strings) > 1 else ""
+            return f"// in a text: {strings[0]}{arguments(piece)}" if len(strings) > 1 else ""
 
         def knobs(m, all_of_it):
             docs.update(knob_docs(all_of_it))
@@ -147,8 +164,8 @@ def filtered(text, hook_of, state, part):
             text = before
         text = done
         text = re.sub(r"(^///.*)(\n(?:template.*\n|  requires.*\n)*struct \w+ (?:(?!^};).*\n)*?"
-                      r"  )// in a text: (\w+)",
-                      lambda m: rf"{m[1]} \head{{In a text}} `{m[3]}`{picture_of(m[3])}{m[2]}", text, flags=re.M)
+                      r"  )// in a text: (\w+)(.*)",
+                      lambda m: rf"{m[1]} \head{{In a text}} `{m[3]}{m[4]}`{picture_of(m[3], names)}{m[2]}", text, flags=re.M)
     lines = text.split("\n")
     out = []
     for i, line in enumerate(lines):
@@ -171,13 +188,42 @@ def filtered(text, hook_of, state, part):
     return "\n".join(out)
 
 
-def picture_of(part):
-    """The picture of the part's family, where a map has the part in its title."""
-    for file in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples/pictures").glob("*.svg")):
-        titles = re.findall(r"<text[^>]*class='f'>([^<]*)", file.read_text(encoding="utf-8"))
-        if any(re.search(rf"\b{part}\b", title) for title in titles):
-            return rf" \image html {file.name}"
-    return ""
+def panels(svg):
+    """{title: picture} of the order maps that a picture has next to and below each other."""
+    head = svg[: svg.index("<rect")]
+    width, height = (float(x) for x in re.search(r"width='(\d+)' height='(\d+)'", head).groups())
+    titles = list(re.finditer(r"<text x='(\d+)' y='(\d+)' class='f'>([^<]*)</text>\n", svg))
+    xs, ys = (sorted({float(m[i]) for m in titles}) for i in (1, 2))
+    found = {}
+    for m, following in zip(titles, [*titles[1:], None]):
+        x, y = float(m[1]) - xs[0], float(m[2]) - ys[0]
+        right, bottom = ([v - first for v in (*values, end + first) if v - first > at][0] if end else end
+                         for values, first, at, end in ((xs, xs[0], x, width), (ys, ys[0], y, height)))
+        body = svg[m.start() : following.start() if following else svg.index("</svg>")]
+        box = f"{x:g} {y:g} {right - x:g} {bottom - y:g}"
+        top = re.sub(r"width='.*?' height='.*?' viewBox='.*?'",
+                     f"width='{right - x:g}' height='{bottom - y:g}' viewBox='{box}'", head)
+        rect = "<rect x='{}' y='{}' width='{}' height='{}' class='b'/>\n".format(*box.split())
+        found[m[3]] = top + rect + body.rstrip() + "\n</svg>\n"
+    return found
+
+
+def pictures(root, folder):
+    """Writes a picture for each panel of the pictures of parts, and returns {title: its file's name}."""
+    names = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted((root / "examples/pictures").glob("*.svg")):
+        for i, (title, svg) in enumerate(panels(file.read_text(encoding="utf-8")).items()):
+            names[title] = f"{file.stem}_{i}.svg"
+            (folder / names[title]).write_text(svg, encoding="utf-8")
+    return names
+
+
+def picture_of(part, names):
+    """The picture with the part in its title; of several the shortest that ends with it."""
+    titles = [title for title in names if re.search(rf"\b{part}\b", title)]
+    last = [title for title in titles if re.search(rf"(^|[ (]){part}(\(.*\))?$", title)]
+    return rf" \image html {names[min(last or titles, key=len)]}" if titles else ""
 
 
 def each_of_several(m):
@@ -267,11 +313,11 @@ def page_text(root, page, text, pages, repository):
     return "".join(pieces)
 
 
-def prepared(root, file, hook_of, state, pages, repository):
+def prepared(root, file, hook_of, state, pages, repository, names):
     """The text of a header or page."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         return page_text(root, file, text, pages, repository)
     name = file.relative_to(root / "include/unmask").as_posix()
     has_parts = name.startswith("policy/") or name in ("core/semi_autoregressive.hpp", "trace/replay.hpp")
-    return filtered(text, hook_of, state, has_parts)
+    return filtered(text, hook_of, state, has_parts, names)
