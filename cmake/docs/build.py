@@ -226,10 +226,10 @@ def self_test():
     if filter.arguments(part) != wanted:
         sys.exit(f"arguments: got {filter.arguments(part)}, wanted {wanted}")
     svg = ("<svg width='20' height='30' viewBox='0 0 20 30'>\n<rect/>\n<text x='1' y='2' class='f'>a + b</text>\n1\n"
-           "<text x='11' y='2' class='f'>c(1)</text>\n2\n<text x='1' y='12' class='f'>b</text>\n3\n</svg>\n")
+           "<text x='11' y='2' class='f'>c(1)</text>\n<text x='11' y='3' class='f'>+ e</text>\n2\n<text x='1' y='12' class='f'>b</text>\n3\n</svg>\n")
     found = filter.panels(svg)
     boxes = [re.search("viewBox='(.*?)'", picture)[1] for picture in found.values()]
-    if boxes != ["0 0 10 10", "10 0 10 10", "0 10 10 20"] or "2\n</svg>" not in found["c(1)"]:
+    if boxes != ["0 0 10 10", "10 0 10 10", "0 10 10 20"] or "2\n</svg>" not in found["c(1) + e"]:
         sys.exit(f"panels: got {boxes}, {found}")
     for name, wanted in {"b": "3", "c": "2", "a": "1", "d": ""}.items():
         got = filter.picture_of(name, {"a + b": "1", "c(1)": "2", "b": "3"})

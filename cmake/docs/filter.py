@@ -192,7 +192,9 @@ def panels(svg):
     """{title: picture} of the order maps that a picture has next to and below each other."""
     head = svg[: svg.index("<rect")]
     width, height = (float(x) for x in re.search(r"width='(\d+)' height='(\d+)'", head).groups())
-    titles = list(re.finditer(r"<text x='(\d+)' y='(\d+)' class='f'>([^<]*)</text>\n", svg))
+    line = r"<text x='{}' y='{}' class='f'>([^<]*)</text>\n"
+    more = line.format(r"\1", r"\d+")
+    titles = list(re.finditer(line.format(r"(\d+)", r"(\d+)") + f"(?:{more})*", svg))
     xs, ys = (sorted({float(m[i]) for m in titles}) for i in (1, 2))
     found = {}
     for m, following in zip(titles, [*titles[1:], None]):
@@ -204,7 +206,7 @@ def panels(svg):
         top = re.sub(r"width='.*?' height='.*?' viewBox='.*?'",
                      f"width='{right - x:g}' height='{bottom - y:g}' viewBox='{box}'", head)
         rect = "<rect x='{}' y='{}' width='{}' height='{}' class='b'/>\n".format(*box.split())
-        found[m[3]] = top + rect + body.rstrip() + "\n</svg>\n"
+        found[" ".join(re.findall(">([^<]*)<", m[0]))] = top + rect + body.rstrip() + "\n</svg>\n"
     return found
 
 
@@ -214,8 +216,8 @@ def pictures(root, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for file in sorted((root / "examples/pictures").glob("*.svg")):
         for i, (title, svg) in enumerate(panels(file.read_text(encoding="utf-8")).items()):
-            names[title] = f"{file.stem}_{i}.svg"
-            (folder / names[title]).write_text(svg, encoding="utf-8")
+            (folder / f"{file.stem}_{i}.svg").write_text(svg, encoding="utf-8")
+            names.setdefault(title, f"{file.stem}_{i}.svg")
     return names
 
 
