@@ -206,7 +206,7 @@ def panels(svg):
         top = re.sub(r"width='.*?' height='.*?' viewBox='.*?'",
                      f"width='{right - x:g}' height='{bottom - y:g}' viewBox='{box}'", head)
         rect = "<rect x='{}' y='{}' width='{}' height='{}' class='b'/>\n".format(*box.split())
-        found[" ".join(re.findall(">([^<]*)<", m[0]))] = top + rect + body.rstrip() + "\n</svg>\n"
+        found[" ".join(re.findall(">([^<]*)</text>", m[0]))] = top + rect + body.rstrip() + "\n</svg>\n"
     return found
 
 
@@ -298,10 +298,10 @@ def page_text(root, page, text, pages, repository):
         file = (page.parent / target).resolve() if target else page
         file = file / "README.md" if file.is_dir() and file / "README.md" in pages else file
         said = re.sub(r"\s+", " ", m[1])
-        if file in pages and fragment and label(root, file) == "index":
-            return f'<a href="index.html#{fragment}">{said}</a>'
-        if file in pages:
-            return f"[{said}](@ref {label(root, file)}{'-' + fragment if fragment else ''})"
+        if file in pages:  # \ref would show the backticks of code in the text of a link
+            name = label(root, file)
+            fragment = f"#{'' if name == 'index' else name + '-'}{fragment}" if fragment else ""
+            return f'<a href="{name}.html{fragment}">{said}</a>'
         if not file.exists():
             raise ValueError(f"{page.relative_to(root)}: {m[2]} is no file")
         return f'<a href="{repository}/{file.relative_to(root).as_posix()}">{said}</a>'
@@ -311,6 +311,7 @@ def page_text(root, page, text, pages, repository):
     for i in range(0, len(pieces), 2):
         piece = re.sub(r"^(#+) +(.*)$", heading, pieces[i], flags=re.M)
         piece = re.sub(r"!\[([^\]]*)\]\((?:[^()]*/)?([^()/]+)\)", r"\n![\1](\2)\n", piece)
+        piece = re.sub(r"`([^`]+)`", lambda m: f"``{m[1]}``" if "'" in m[1] else m[0], piece)  # ' would end it
         pieces[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^()\s]+)\)", link, piece)
     return "".join(pieces)
 
