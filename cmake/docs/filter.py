@@ -9,6 +9,7 @@
 
 import pathlib
 import re
+import shutil
 
 HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
 HEAD = re.compile(rf"(?:^|(?<=\s))({HEADS}):(?=\s|$)")
@@ -213,7 +214,8 @@ def panels(svg):
 def pictures(root, folder):
     """Writes a picture for each panel of the pictures of parts, and returns {title: its file's name}."""
     names = {}
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for file in sorted((root / "examples/pictures").glob("*.svg")):
         for i, (title, svg) in enumerate(panels(file.read_text(encoding="utf-8")).items()):
             (folder / f"{file.stem}_{i}.svg").write_text(svg, encoding="utf-8")
