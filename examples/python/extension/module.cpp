@@ -277,7 +277,7 @@ void bind_values(nb::module_& m) {
               "rewrites.")
       .def_ro("answer_end",
               &sequence_report::answer_end,
-              "One behind the last position of the answer: behind the EOS token or the stop "
+              "One past the last position of the answer: past the EOS token or the stop "
               "sequence that ended it, the length otherwise. The text to show ends before the "
               "lower of this and committed_prefix.")
       .def_ro("masked", &sequence_report::masked, "Positions still masked.")
@@ -523,7 +523,7 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
       .def_prop_ro(
           "reads",
           [](const session& s) { return s.rule().read(); },
-          "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
+          "The tensor that at_layer() is about: hidden after a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "kept",
@@ -575,7 +575,7 @@ the sequence, the engine's own of this layer, and is written.)doc")
       .def("rows",
            &session::rows,
            "segment"_a,
-           "The rows whose logits supply() takes: indices of positions() behind the last layer.")
+           "The rows whose logits supply() takes: indices of positions() after the last layer.")
       .def("eviction",
            &session::eviction_of,
            "segment"_a,
@@ -614,7 +614,7 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           "Forgets the request of a forward pass that failed: next() requests the same step again.")
       .def("cancel_request",
            &session::cancel_request,
-           "Cancels every sequence of the request and forgets it: for a pass that failed behind "
+           "Cancels every sequence of the request and forgets it: for a pass that failed after "
            "at_layer().")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })

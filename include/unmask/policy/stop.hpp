@@ -99,7 +99,7 @@ struct stop_sequence {
       check_argument(tokens[k] == no_token,
                      "stop_sequence::tokens",
                      tokens[k],
-                     "no_token behind another no_token: a sequence has no gaps");
+                     "no_token after another no_token: a sequence has no gaps");
     }
   }
 

@@ -165,7 +165,7 @@ struct eos_last {
 
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"eos_last", "ranks EOS tokens behind all others"};
+  static constexpr part_label label{"eos_last", "ranks EOS tokens after all others"};
   static constexpr knob<eos_last> knobs[] = {{"also", &eos_last::also, a_token}};
 
   UNMASK_HD filter_result filter(const auto& c, const auto& context) const {
