@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Times of constraints: the lift of an automaton, and what a step takes with a memory that has seen
-// its sets and with one that has not. No model: proposals are drawn at random among what is possible,
-// the hardest case.
+// its sets and with one that has not. No model: proposals are drawn at random among what is
+// possible, the hardest case.
 //
 // usage: unmask_bench_constraints VOCABULARY TABLE...
 //
@@ -31,12 +31,14 @@ using unmask::detail::constraints::lift;
 using unmask::detail::constraints::set_pool;
 
 double microseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 // Decodes one answer as a session would: masks of 32 rows, a gate of 4 candidates, filling. Returns
 // the time of each step.
-std::vector<double> decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) {
+std::vector<double>
+decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) {
   const std::vector<unmask::token_id> tokens(static_cast<std::size_t>(length), unmask::no_token);
   const unmask::constrained_field about{};
   automaton_field field(pool, about, {.tokens = tokens});
@@ -70,13 +72,15 @@ std::vector<double> decode(const std::shared_ptr<set_pool>& pool, int length, st
     field.release();
     std::vector<int> written;
     for (const auto& [at, token] : proposals) {
-      if (std::find(written.begin(), written.end(), at) == written.end() && field.admits(at, token)) {
+      if (std::find(written.begin(), written.end(), at) == written.end() &&
+          field.admits(at, token)) {
         field.write(at, token);
         written.push_back(at);
       }
     }
     unmask::token_id token = unmask::no_token;
-    for (int at = field.next_certain(0, token); at < length; at = field.next_certain(at + 1, token)) {
+    for (int at = field.next_certain(0, token); at < length;
+         at = field.next_certain(at + 1, token)) {
       field.write(at, token);
       written.push_back(at);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How the cost of a step grows with rows, vocabulary, statistics and masked positions, as CSV:
+// Growth of the cost of a step with rows, vocabulary, statistics and masked positions, as CSV:
 // growth > curves.csv; plot.py makes pictures of it. Columns: curve, x, label, and medians of
 // microseconds of the step's read and of a plain read of the same bytes, in turns.
 #include <cstdio>

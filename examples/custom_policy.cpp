@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Composes two parts of one's own, of my_parts.hpp, with parts of the library, and measures the
-// result against policies that are made of the library's parts alone.
+// Composes the parts of my_parts.hpp with parts of the library, and measures the result against
+// policies made of the library's parts alone.
 #include <unmask/unmask.hpp>
 
 #include <exception>

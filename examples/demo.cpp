@@ -12,6 +12,7 @@
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "demo/check.hpp"
@@ -30,6 +31,13 @@ namespace {
 using namespace demo;
 
 constexpr int interrupted_status = 130;
+
+constexpr std::string_view next_steps =
+    "\nnext\n"
+    "  --policy \"threshold(0.9) + trace_credit\"       any policy; --parts lists the parts\n"
+    "  --policy \"threshold(0.9)\" --html decode.html   a page that shows the decode\n"
+    "  --model sudoku --no-live                       puzzles, which tell policies apart better\n"
+    "  --all                                          every policy that has a name here\n";
 
 std::vector<problem> wanted_problems(const options& o) {
   std::vector<problem> problems;
@@ -252,7 +260,11 @@ int run(options o) {
     check_policies(policies, model, problems, o);
     return write_frontier(policies, model, problems, o) ? 0 : interrupted_status;
   }
-  const auto policies = each_with(o.policies.empty() ? default_policies() : o.policies, o.caches);
+  const bool by_default = o.policies.empty() && !o.all;
+  const auto policies = each_with(by_default ? default_policies()
+                                  : o.all    ? all_policies()
+                                             : o.policies,
+                                  o.caches);
   check_policies(policies, model, problems, o);
   if (!o.html.empty()) {
     write_viewer_page(policies, model, first_problems(problems, std::max(1, o.live)), o);
@@ -268,14 +280,22 @@ int run(options o) {
   if (o.live > 0) {
     const display how = display_of_output(o.plain, std::chrono::milliseconds(o.pause));
     const std::vector<problem> shown = first_problems(problems, o.live);
-    std::cout << live_view::legend(how) << "\n\n";
+    const auto live = by_default ? each_with(live_policies(), o.caches) : policies;
+    std::cout << (by_default ? std::to_string(live.size()) + " policies live, then a table of " +
+                                   std::to_string(policies.size()) + "; --all shows all\n"
+                             : "")
+              << live_view::legend(how) << "\n\n";
     const int status = for_each(
-        policies, [&](const chosen_policy& policy) { show_live(policy, model, shown, o, how); });
+        live, [&](const chosen_policy& policy) { show_live(policy, model, shown, o, how); });
     if (status != 0) {
       return status;
     }
   }
-  return print_table(policies, model, problems, o);
+  const int status = print_table(policies, model, problems, o);
+  if (by_default && status == 0) {
+    std::cout << next_steps;
+  }
+  return status;
 }
 
 }  // namespace

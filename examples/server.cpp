@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A scheduler as an engine that serves requests has it: each names a policy and a temperature of
-// its own, a pass runs as many of them as its limit of positions allows, and a pass that fails is
-// asked for again.
+// The scheduler of a server: each request names its policy and its temperature, a pass runs as many
+// requests as its limit of positions allows, and a pass that fails is requested again.
 
 #include <unmask/named_policy.hpp>
 

@@ -9,7 +9,9 @@
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
 - The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
-- Tables of the pages of policies and of C have each function of a part, each statistic, each call.
+- Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
+  sequence, and each call; those of the protocol of a
+  part each member that the headers look for, and no other.
 - So does every script and preset that a *.yml of .github names, and that is YAML.
 - README.md has at most 150 lines of at most 110 columns.
 
@@ -39,14 +41,24 @@ PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
+PROTOCOL = "include/unmask/core/README.md"
+CONTRACT = {  # headers below include/unmask, and how they name what a part may have
+    r"core/(part|block_end|rank_info|remask_least|review|read_ahead|forwards|answer_end|layer|knob)\.hpp":
+        r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
+    r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
+    r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
+}
+NO_MEMBERS = "at", "count", "tokens"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
-    (RULES, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
+    (PROTOCOL, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
+    (RULES, "include/unmask/core/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),
+    (RULES, "include/unmask/core/sequence_view.hpp", r"(?m)^  (?:const )?[\w:]+\*? (?!bytes)(\w+)(?: = [^;()]*)?;", "`{}"),
     (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
     (CALLS, "include/unmask/c_api.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
     (CALLS, "include/unmask/c_layers.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
 ]
 PRESET = re.compile(r"--preset[ =](\w+)|\bpreset: \[(.*?)\]")
-MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 25  # of README.md
+MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 26  # of README.md
 
 
 def pages(root):
@@ -137,6 +149,26 @@ def unnamed(root):
                 yield f"{page}: no row has {name} of {header}"
 
 
+def protocol(root):
+    """Members of a part that the headers look for and the page of the protocol lacks, and the reverse."""
+    page = root / PROTOCOL
+    if not page.exists():
+        return
+    wanted = set()
+    for file in sorted((root / "include/unmask").rglob("*.hpp")):
+        for name, pattern in CONTRACT.items():
+            if re.fullmatch(name, file.relative_to(root / "include/unmask").as_posix()):
+                text = re.sub(r"//.*", "", file.read_text(encoding="utf-8"))
+                wanted |= set(re.findall(pattern, text, re.M))
+    wanted -= {"name", *NO_MEMBERS}
+    rows = re.findall(r"^\| ([^|]*`[^|]*) \|", page.read_text(encoding="utf-8"), re.M)
+    shown = {name for row in rows for name in re.findall(r"`(\w+)", row)}
+    for name in sorted(wanted - shown):
+        yield f"{PROTOCOL}: no row has the member {name}"
+    for name in sorted(shown - wanted):
+        yield f"{PROTOCOL}: no header looks for {name}"
+
+
 def missing_presets(root, text):
     for preset in re.split(r"[, ]+", " ".join(filter(None, (g for m in PRESET.findall(text) for g in m)))):
         if preset and f'"name": "{preset}"' not in (root / "CMakePresets.json").read_text(encoding="utf-8"):
@@ -180,6 +212,7 @@ def complaints(root):
         for complaint in listing_complaints(root / page):
             yield f"{page}: {complaint}"
     yield from unnamed(root)
+    yield from protocol(root)
     yield from workflows(root)
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
@@ -190,9 +223,9 @@ def complaints(root):
 
 
 def first_program(root, compiler):
-    """Complaints about the first blocks of code, of commands behind it, and of their output."""
+    """Complaints about the program of examples/first.cpp, the commands and the output after it."""
     text = (root / "README.md").read_text(encoding="utf-8")
-    text = text[text.index("```cpp\n"):]
+    text = text[text.index("<!-- region examples/first.cpp -->\n"):]
     program, command, output = (re.search(rf"^```{kind}\n(.*?)^```$", text, re.S | re.M)[1]
                                 for kind in ("cpp", "sh", "text"))
     if len(program.splitlines()) > MAX_PROGRAM:
@@ -221,12 +254,17 @@ def self_test():
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
-        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy` | `b` |\n",
-        RULES: "| `f(x)`, `g(y)` |\n| `stat::none` |\n",
+        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy`, `step` | `b` |\n",
+        RULES: "| `stat::none` |\n| `rank` | `tokens[p]` |\n",
+        "include/unmask/core/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
+        "include/unmask/core/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
+        PROTOCOL: "| `f(x)`, `g(y)` | |\n| `most` | |\n| `says`, `off_now()` | |\n",
         "include/unmask/core/part_check.hpp": "struct stage_names {\n  int f,\n      g;\n};\n",
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
-        "include/unmask/core/c.hpp": "",
+        "include/unmask/core/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
+        "include/unmask/core/traits.hpp": "#define UNMASK_SAYS(name)\nUNMASK_SAYS(says)\n",
+        "include/unmask/step/active.hpp": "UNMASK_ACTIVE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',
@@ -235,8 +273,11 @@ def self_test():
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
-        "include/unmask/README.md": ["| `a.hpp`, `core` |\n", "| `a.hpp`, `core`, `policy`, `b` |\n"],
-        RULES: ["| `f(x)`, `stat::none` |\n", "| `f(x)`, `g(y)` |\n", "`f(x)`, `g(y)`, `stat::none`\n"],
+        "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n", "| `a.hpp`, `core`, `policy`, `step`, `b` |\n"],
+        RULES: ["| `rank` | `tokens[p]` |\n", "`stat::none`, `rank`, `tokens[p]`\n", "| `stat::none`, `rank` |\n",
+                "| `stat::none`, `tokens[p]` |\n"],
+        PROTOCOL: ["| `f(x)`, `most` | |\n| `says`, `off_now()` | |\n", "`f(x)`, `g(y)`, `most`, `says`, `off_now()`\n",
+                   "| `f(x)`, `g(y)`, `most`, `says`, `off_now()`, `h(z)` | |\n", "| `f(x)`, `g(y)`, `most`, `off_now()` | |\n"],
         ".github/w.yml": ["run: cmake --preset slow\n", "all:\n  - sub/b.sh\n", "run: bash .ci/none\n",
                           "preset: [fast, no]\n"],
         "sub/page.md": ["cmake --preset no\n", "```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n",

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Builds everything with warnings as errors and runs every test: bash tests/run.sh [ctest options]
-# The CUDA half is built too where there is an nvcc.
+# The CUDA half is built too where there is an nvcc. Shown are progress, failures and CTest's summary,
+# which names skipped tests; the rest is in build/tests/tests.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -17,26 +18,35 @@ if [[ -n $nvcc ]]; then
   nvcc_major=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 fi
 if ((${nvcc_major:-0} >= 12)); then
-  preset=cuda
+  preset=cuda minutes=50
   export CUDACXX=$nvcc
   cuda="The CUDA half was built with nvcc $nvcc_major; without a GPU its kernels are executed from their PTX."
 elif [[ -n $nvcc ]]; then
-  preset=release
+  preset=release minutes=40
   cuda="The CUDA half was NOT built: $nvcc is older than 12."
 else
-  preset=release
+  preset=release minutes=40
   cuda="The CUDA half was NOT built: no nvcc on PATH or in /usr/local/cuda/bin."
 fi
 
 build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
-echo "Configuring $build (preset $preset)"
+echo "Building all tests with $jobs jobs: about $(((minutes + jobs - 1) / jobs)) minutes the first time"
 unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON
-echo "Building with $jobs jobs"
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
+echo "Running them: about $(((8 + jobs - 1) / jobs)) minutes"
+log=$build/tests.log
 status=0
-ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null ||
-  status=$?
-python3 tests/times.py "$build"
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null |
+  python3 tests/progress.py "$log" || status=$?
+python3 tests/times.py "$build" >"$build/times.txt"
+echo
+tail -n 1 "$build/times.txt"
+echo "Every test is in $log, the slowest in $build/times.txt."
+if ((status)); then
+  echo "Only the failed ones: bash tests/run.sh --rerun-failed"
+else
+  echo "Next: bash examples/run.sh, in which a model decodes under many policies"
+fi
 exit "$status"

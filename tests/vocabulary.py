@@ -6,9 +6,9 @@ usage: vocabulary.py [ROOT]
        vocabulary.py --self-test
 
 Names: identifiers of the code, also in strings, comments and documents. Words: those of comments and
-documents only. include/unmask/GLOSSARY.md has the words in use, with their meaning and what others
-call them; .github/CHANGELOG.md has the old names. Prints FILE:LINE, the word and the one in its
-place.
+documents only; some in pages and in the headers that programs include alone. Also how a comment
+opens. include/unmask/GLOSSARY.md has the words in use, with their meaning and what others call them.
+Prints FILE:LINE, the word and the one in its place.
 """
 import pathlib
 import re
@@ -166,15 +166,35 @@ WORDS = {
     r"(instruction )?tiers?": "instruction set",
 }
 
+# Words for which plain English has another, in pages and in the headers that programs include.
+PLAIN = {
+    r"behind": "after, past",
+    r"beside": "next to, with, compared with, in addition to",
+    r"of (one's|your|my|their|its|his) own": "user-defined, separate, another; 'its own ...'",
+    r"(whom|who)(so)?ever|whom|nobody": "which, any, none",
+    r"asked for": "requested",
+    r"surer|surest": "more confident",
+}
+PLAIN_PATHS = re.compile(r"^(?!tests/|bench/results/).*\.md$|^include/unmask/[^/]*$")
+# A comment opens with what the thing is or does.
+OPENING = re.compile(r"^ *///?<? *(What|Whom?)(?= )|///< (What|Whom?)(?= )")
+OPENING_PATHS = re.compile(r"^(include|examples|bench)/")
+
 # Recorded decisions keep the terms of their papers; the rest is somebody else's text or history.
 SKIP = re.compile(r"(^|/)(CHANGELOG|GLOSSARY)\.md$|^tests/data/|^tests/vocabulary\.py$|^bench/results/"
                   r"|^examples/tiny_llada/|^tests/(support/golden|goldens)/|\.(gguf|jsonl|svg|csv|json)$|^LICENSE|/llama_cpp/")
 CODE = re.compile(r"\.(hpp|cpp|h|c|cu|cuh)$")
 NAME = re.compile(r"(?<![A-Za-z0-9_])(" + "|".join(sorted(NAMES, key=len, reverse=True)) +
                   r")(?![A-Za-z0-9_])")
-WORD = re.compile(r"(?<![\w`-])(?:" + "|".join(f"(?P<w{i}>{w})" for i, w in enumerate(WORDS)) +
-                  r")(?![\w`(])", re.IGNORECASE)
 COMMENT = re.compile(r"//(.*)$")
+
+
+def words(table):
+    return re.compile(r"(?<![\w`-])(?:" + "|".join(f"(?P<w{i}>{w})" for i, w in enumerate(table)) +
+                      r")(?![\w`(])", re.IGNORECASE)
+
+
+WORD, PLAIN_WORD = words(WORDS), words(PLAIN)
 
 
 def complaints(path, text):
@@ -184,13 +204,24 @@ def complaints(path, text):
             yield number, m.group(1), NAMES[m.group(1)]
         comment = COMMENT.search(line) if CODE.search(path) else re.match("(.*)", line) \
             if path.endswith(".md") else None
-        for m in WORD.finditer(re.sub(r"`[^`]*`", "``", comment.group(1)) if comment else ""):
-            yield number, m.group(0), list(WORDS.values())[int(m.lastgroup[1:])]
+        text = re.sub(r"`[^`]*`", "``", comment.group(1)) if comment else ""
+        for table, pattern in ((WORDS, WORD), (PLAIN, PLAIN_WORD if PLAIN_PATHS.search(path) else None)):
+            for m in pattern.finditer(text) if pattern else ():
+                yield number, m.group(0), list(table.values())[int(m.lastgroup[1:])]
+        opening = OPENING.search(line) if CODE.search(path) and OPENING_PATHS.search(path) else None
+        if opening:
+            yield number, opening.group(1) or opening.group(2), "a comment opens with what the thing is or does"
+
 
 
 def self_test():
     assert [c[1] for c in complaints("a.hpp", "x.row_shift;  // an admission\n")] == ["row_shift", "admission"]
     assert not list(complaints("a.hpp", "int admission;  // commits\n"))
+    assert [c[1] for c in complaints("include/unmask/a.hpp", "/// Positions behind it, of its own.\n")] == \
+        ["behind", "of its own"]
+    assert not list(complaints("include/unmask/core/a.hpp", "int x;  // behind\n"))
+    assert not list(complaints("include/unmask/a.hpp", "int behind;  // keeps its own\n"))
+    assert [c[1] for c in complaints("bench/a.hpp", "  /// What it did.\nint x;  ///< What. Whatever\n")] == ["What"]
     assert [c[0] for c in complaints("a.md", "fine\nan open position, `open position`\n")] == [2]
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the blocks of the library's kernels do together, each written by hand and with CUB or
+// Cooperation of the blocks of the library's kernels, each written by hand and with CUB or
 // libcu++ (Google Benchmark). All kernels read and write 2,048 keys a block of 128 threads; those
 // of a pair write the same, which is compared before a time is taken.
 //

@@ -28,7 +28,7 @@ namespace bench {
 using unmask::bfloat16;
 using unmask::index_t;
 
-/// What is read of a row, or of a part of it.
+/// Sums of a row, or of a part of it.
 struct row_sum {
   float best = -unmask::math::infinity();
   index_t token = -1;

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file
-/// What a processor reaches on the operations of the row kernel when none waits for another: the
-/// floor of its loop. A neighbour on the same core, or a lower clock, slows both.
+/// Speed of a processor on the operations of the row kernel if none waits for another: the floor of
+/// its loop. A neighbour on the same core, or a lower clock, slows both.
 
 #include <unmask/host/read_row.hpp>
 

@@ -42,8 +42,7 @@ struct floor_kernel<UNMASK_SIMD> {
   }
 
  private:
-  // What sums_kernel::add does with a vector for all statistics, each operation on a register of
-  // its own.
+  // The operations of sums_kernel::add on a vector for all statistics, each on its own register.
   UNMASK_TARGET static void run_loop(const float* p, index_t columns) {
     const floats one = simd::splat(0.5F);
     floats x = one;

@@ -78,8 +78,8 @@ static unmask_status forward(engine* e,
   for (int32_t layer = 0; layer < engine_layers(e); ++layer) {
     int32_t hooked;
     TRY(unmask_hooks(session, 0, layer, &hooked));
-    const int behind = hooked && rule->reads == UNMASK_HIDDEN;
-    const int in_front = hooked && !behind;
+    const int follows = hooked && rule->reads == UNMASK_HIDDEN;
+    const int in_front = hooked && !follows;
     if (in_front) {
       TRY(choose(e, session, layer, engine_input(e, layer, rule->reads), length, rows));
     }
@@ -94,7 +94,7 @@ static unmask_status forward(engine* e,
     if (eviction.evict == UNMASK_EVICT_CHOOSE) {
       TRY(select_keys(e, session, layer, &eviction, keys_last, scores));
     }
-    if (behind) {
+    if (follows) {
       TRY(choose(e, session, layer, engine_hidden(e), length, rows));
       engine_keep(e, rows->entries, rows->count);
     }

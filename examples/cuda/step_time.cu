@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How long a step takes on this device, beside the floor: a kernel that reads the same bytes and
+// Times a step on this device, and its floor: a kernel that reads the same bytes and
 // does nothing with them. Logits of the shapes of LLaDA 8B (126,464 columns) and Dream (151,936).
 //
 //     unmask_example_cuda_step_time [runs]

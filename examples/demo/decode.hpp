@@ -19,7 +19,7 @@ class trace_writer;
 
 namespace demo {
 
-/// How answers are decoded, whatever the policy.
+/// Geometry of the answers, whatever the policy.
 struct geometry {
   index_t answer_length = 40;  ///< where no given answer says otherwise
   index_t block_length = 20;
@@ -103,7 +103,7 @@ extern template decoding decode(unmask::named_session&,
                                 const observer&,
                                 unmask::trace_writer*);
 
-/// What became of a problem whose answer has ended.
+/// Result of a problem whose answer has ended.
 decoded result_of(std::span<const token_id> answer,
                   const unmask::sequence_report& report,
                   const example::char_tokenizer& text,

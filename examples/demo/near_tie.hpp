@@ -17,7 +17,7 @@ struct close_call {
   double first = 0.0;   ///< the probabilities, or a probability and the threshold
   double second = 0.0;
 
-  /// How far the two are apart, as logits: two correct engines that add in another order move a
+  /// Distance of the two, as logits: two correct engines that add in another order move a
   /// logit by some 1e-5.
   double distance() const;
 

@@ -92,6 +92,9 @@ std::vector<option> all_options() {
            throw std::invalid_argument("--policy " + std::string(v) + ": " + e.what());
          }
        }},
+      {"--all", "", "every policy of the list below, live and in the table; by default two of them\n"
+       "                      are live, and the table has the best known",
+       [](reader& r, std::string_view) { r.result.all = true; }},
       {"--cache", "NAME", "a cache of the list below, or parts such as 'dual_cache(4)', for each of\n"
        "                      the policies; may be repeated",
        [](reader& r, std::string_view v) {
@@ -168,7 +171,7 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.shared = whole_number("--share-passes", v, 0, million);
        }},
-      {"--live", "N", "prompts shown live for each policy (default 1)",
+      {"--live", "N", "prompts shown live for each of those policies (default 1)",
        [](reader& r, std::string_view v) {
          r.result.live = whole_number("--live", v, 0, million);
        }},
@@ -242,6 +245,9 @@ options finished(reader& r) {
     length = (o.shape.answer_length + *r.blocks - 1) / *r.blocks;
   } else if (r.block_length) {
     length = *r.block_length;
+  }
+  if (o.all && !o.policies.empty()) {
+    reject("--policy", "left out with --all", o.policies.front().label());
   }
   if (!o.check_file.empty() && !o.policies.empty()) {
     reject("--policy",

@@ -17,6 +17,7 @@ struct options {
   bool help = false;
   bool parts = false;
   bool version = false;
+  bool all = false;                     ///< every policy that has a name, live, too
   std::vector<chosen_policy> policies;  ///< empty: the default ones
   std::vector<chosen_cache> caches;     ///< empty: none
   std::vector<std::string> tasks;       ///< empty: all

@@ -106,6 +106,10 @@ std::vector<chosen_policy> all_policies() {
   return all;
 }
 
+std::vector<chosen_policy> live_policies() {
+  return {chosen_policy("one"), chosen_policy("fast_dllm")};  // the slowest and a fast one
+}
+
 std::vector<chosen_policy> default_policies() {
   std::vector<chosen_policy> shown;
   for (const preset& p : policy_presets()) {

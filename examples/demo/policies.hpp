@@ -83,7 +83,8 @@ class chosen_policy {
   chosen_cache cache_;
 };
 
-/// The policies that are compared by default, and every preset.
+/// The policies that are shown live by default, those that are compared, and every preset.
+std::vector<chosen_policy> live_policies();
 std::vector<chosen_policy> default_policies();
 std::vector<chosen_policy> all_policies();
 

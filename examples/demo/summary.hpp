@@ -10,7 +10,7 @@
 
 namespace demo {
 
-/// How often the answers of one task were right.
+/// Number of right answers of one task.
 struct exact_match {
   std::string task;
   int right = 0;

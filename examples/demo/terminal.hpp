@@ -7,7 +7,7 @@
 
 namespace demo {
 
-/// Where and how the live part is shown.
+/// Place and style of the live part.
 struct display {
   bool in_place = false;  ///< colours, and lines drawn over
   std::size_t columns = 80;

@@ -110,7 +110,7 @@ logits_view llada_model::forward(Pass& pass,
     }
     const auto previous = detail::lent(memory.layers[l].previous, tokens.size(), config().width);
     if (unmask::hook_follows_layer(pass.reads)) {
-      // Behind the layer: from its hidden states the policy chooses those that go on.
+      // After the layer: from its hidden states the policy chooses those that go on.
       compute(l, attended, rows, memory);
       choose_keys(l, rows);
       rows = keep(rows, pass.at_layer(layer, hidden_view(rows.data, count), previous).rows);

@@ -66,7 +66,7 @@ using namespace unmask;
 const std::string model_file = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf";
 constexpr index_t answer_length = 40;
 
-/// How llama.cpp's sampler is called.
+/// Arguments of llama.cpp's sampler.
 struct peer_setting {
   std::string name;
   diffusion_algorithm algorithm = DIFFUSION_ALGORITHM_CONFIDENCE_BASED;

@@ -10,8 +10,8 @@
 
 #include "cuda/device.hpp"
 
-/// How ranks of NCCL exchange the messages of unmask::sharded_session on a stream. NCCL has no
-/// operation of its users, so it is an all-gather, and every rank merges the messages itself, in
+/// Exchange between ranks of NCCL of the messages of unmask::sharded_session on a stream. NCCL has
+/// no operation of its users, so it is an all-gather, and every rank merges the messages itself, in
 /// the order of the ranks.
 namespace example {
 

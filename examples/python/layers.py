@@ -46,7 +46,7 @@ class LayeredLlada(TinyLlada):
         return x if reads == "input" else x @ self.weight(layer, f"attn_{reads[0]}").T
 
     def run(self, layer, hidden, positions, attended):
-        """The rows behind a layer, which attend to the positions `attended`."""
+        """The rows after a layer, which attend to the positions `attended`."""
         w = lambda name: self.weight(layer, name).T  # noqa: E731
         x = self.norm(hidden, self.weight(layer, "attn_norm"))
         self.keys[layer, positions] = self.rotated(x @ w("attn_k"), positions)
@@ -90,7 +90,7 @@ class LayeredLlada(TinyLlada):
                 hidden = self.run(layer, hidden, positions, attended)
             if eviction.evict == "choose":
                 self.select_keys(session, i, layer, eviction.blocks, segment.keys.stop)
-            if hooked and session.reads == "hidden":  # behind it
+            if hooked and session.reads == "hidden":  # after it
                 hidden = hidden[session.at_layer(i, layer, hidden, self.stored[layer])]
             positions = torch.tensor(session.positions(i))
         hidden = self.norm(hidden[session.rows(i)], self.w["output_norm.weight"])

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /// \file
-/// The library behind a C interface, for hosts in other languages: C99, usable through dlopen.
+/// The C interface of the library, for hosts in other languages: C99, usable through dlopen.
 /// Compiled once, from c_library.hpp. <unmask/c_layers.h> has the calls for engines that compute
 /// single positions of their layers.
 ///
@@ -24,7 +24,9 @@
 /// name, UNMASK_OPTIONS_INIT and so on. Structures only grow. Members missing in an older caller's
 /// structure get their defaults; a newer caller's structure is accepted if the members unknown to
 /// the library are zero. A size below that of version 1, or above 128 bytes, is refused and nothing
-/// else is read. Of an output structure the members known to both are written.
+/// else is read. Of an output structure the members known to both are written. Structures that the
+/// library returns in arrays grow, too: the caller gives the size that it knows, which is their
+/// distance, and gets the members known to both.
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,7 +43,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 9
+#define UNMASK_ABI_VERSION 10
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -75,11 +77,11 @@ enum unmask_endings {
   UNMASK_COMPLETE = 1,     ///< no position is masked
   UNMASK_EOS_TOKEN = 2,    ///< an EOS token is committed, and everything left of it
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
-  UNMASK_MAX_STEPS = 4,    ///< the number of forward passes it was given is used up
+  UNMASK_MAX_STEPS = 4,    ///< the maximum number of forward passes is reached
   UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
 };
 
-/// What a step did with a candidate.
+/// Outcome of a candidate in a step.
 enum unmask_outcomes {
   UNMASK_COMMITTED = 0,    ///< committed by the commit rule
   UNMASK_FORCED = 1,       ///< committed by the progress guarantee
@@ -92,6 +94,14 @@ enum unmask_outcomes {
   UNMASK_FROM_BRANCH = 8,  ///< committed with the winning lookahead branch
   UNMASK_REFUSED = 9,      ///< unchanged: its constraint does not admit the token
   UNMASK_FILLED = 10       ///< committed without a decision: the only token its constraint leaves
+};
+
+/// Values of unmask_segment::attention: positions that a position attends to, among those of
+/// `keys`.
+enum unmask_attentions {
+  UNMASK_BIDIRECTIONAL = 0,  ///< all
+  UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
+  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position
 };
 
 /// Bits of unmask_options::flags.
@@ -108,7 +118,7 @@ typedef struct unmask_options {
   int32_t memory_space;  ///< memory space of logits and tokens
   void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
-  int32_t vocab;         ///< valid columns of a row of logits; padding behind them is not read
+  int32_t vocab;         ///< valid columns of a row of logits; padding after them is not read
   int32_t mask_token;    ///< stands at masked positions, never proposed
   int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
   int32_t logits_shift;  ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
@@ -122,7 +132,7 @@ typedef struct unmask_options {
   int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
   int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
                            ///< whose steps take turns
-  uint32_t flags;          ///< of unmask_flags, for the session's policy and those of its sequences
+  uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -166,12 +176,12 @@ typedef struct unmask_sequence {
   int32_t block_length;       ///< positions decoded together; INT32_MAX: all in one block
   uint64_t seed;              ///< seed of the random numbers
   uint32_t sequence;          ///< distinguishes sequences of one seed
-  uint32_t suppressed_count;  ///< of `suppressed`
+  uint32_t suppressed_count;  ///< number of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
-  const char* policy;         ///< a policy of its own, read in the call; null: the session's
+  const char* policy;         ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
-  uint32_t constraint_count;                    ///< of `constraints`; on the host only
+  uint32_t constraint_count;                    ///< number of `constraints`; on the host only
   uint32_t reserved;                            ///< 0
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
@@ -180,7 +190,7 @@ typedef struct unmask_sequence {
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
-  int32_t slot;                     ///< of the sequence
+  int32_t slot;                     ///< slot of the sequence
   int32_t branch;                   ///< 0: the sequence; else with placed_token at placed_position
   int32_t placed_position;          ///< for a lookahead branch, in this pass only
   int32_t placed_token;             ///< the token of the branch
@@ -189,6 +199,9 @@ typedef struct unmask_segment {
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
+  int32_t attention;                ///< one of unmask_attentions; no policy asks for another than 0
+  int32_t shadow_of;                ///< index of the segment that a shadow attends to, or -1
+  int32_t logits_shift;             ///< row p - shift of this segment predicts position p
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().
@@ -196,10 +209,12 @@ typedef struct unmask_request {
   uint32_t struct_size;            ///< sizeof of the structure, as the caller knows it
   int32_t count;                   ///< number of segments; 0: all sequences have ended
   int32_t rows;                    ///< rows of all segments
+  uint32_t segment_size;           ///< sizeof(unmask_segment), as the caller knows it
   const unmask_segment* segments;  ///< `count` of them
 } unmask_request;
 /// Initialises unmask_request with its defaults.
-#define UNMASK_REQUEST_INIT {(uint32_t)sizeof(unmask_request), 0, 0, NULL}
+#define UNMASK_REQUEST_INIT                                                                        \
+  {(uint32_t)sizeof(unmask_request), 0, 0, (uint32_t)sizeof(unmask_segment), NULL}
 
 /// Rows of logits in memory: logits or log-probabilities, never probabilities, which decode one
 /// forced token a pass (unmask_report::forced).
@@ -235,16 +250,21 @@ typedef struct unmask_commit {
   float log_probability;            ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
+  int32_t rank;                     ///< place in the order of the candidates, from 0; -1: none
 } unmask_commit;
 
 /// A candidate of a step, the token proposed for it, and why it was committed or not.
 typedef struct unmask_candidate {
-  unmask_commit commit;  ///< where it stands, and which token
-  int32_t outcome;       ///< one of unmask_outcomes
-  int32_t part;          ///< the part that decided, counted as in the text from 0; -1: none
-  float confidence;      ///< softmax probability of the token
-  float margin;          ///< confidence minus the runner-up's; NaN: not known
-  float entropy;         ///< of the row, in nats; NaN: not known
+  int32_t slot, position, token;    ///< where it stands, and which it is
+  float log_probability;            ///< as unmask_commit
+  int32_t step, block, block_step;  ///< when: as commit_entry
+  int32_t committed;                ///< 0: the step did not write it
+  int32_t outcome;                  ///< one of unmask_outcomes
+  int32_t part;      ///< the part that decided, counted as in the text from 0; -1: none
+  float confidence;  ///< softmax probability of the token
+  float margin;      ///< confidence minus the runner-up's; NaN: not known
+  float entropy;     ///< entropy of the row, in nats; NaN: not known
+  int32_t rank;      ///< place in the order of the candidates, from 0; -1: none
 } unmask_candidate;
 
 /// The probability of a token that the policy probes: probability_of.
@@ -263,7 +283,7 @@ typedef struct unmask_report {
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
   int32_t second_reads;                             ///< rows that truncation has read twice
-  int32_t answer_end;  ///< one behind the answer: behind the EOS token or the stop sequence that
+  int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
                        ///< ended it, else the length; show the tokens before the lower of this and
                        ///< committed_prefix
   int32_t refused, filled, constraint_met;  ///< as sequence_report; constraint_met is 0 or 1
@@ -325,7 +345,7 @@ UNMASK_API unmask_status unmask_create(const char* policy,
 /// Frees a session; null has no effect.
 UNMASK_API void unmask_destroy(unmask_session* session);
 
-/// Starts a sequence in `slot`; one that still runs there is given up without an error, and its
+/// Starts a sequence in `slot`; one that still runs there is replaced without an error, and its
 /// tokens stay as they are. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
 /// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
@@ -338,8 +358,9 @@ UNMASK_API unmask_status unmask_start(unmask_session* session,
 /// Returns the next forward pass, with count 0 when no sequence runs. Returns the same until
 /// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
-/// The same for `count` slots only, of which those that run are in the pass: for a limit on tokens
-/// in a pass, or paused sequences. The others stay as they are. Not while a request is out.
+/// The same for `count` slots only, for a limit on the tokens of a pass or paused sequences: the
+/// pass contains those of them that run. The others keep their state. Not while a request is
+/// pending.
 UNMASK_API unmask_status unmask_next_slots(unmask_session* session,
                                            const int32_t* slots,
                                            int32_t count,
@@ -369,35 +390,40 @@ UNMASK_API unmask_status unmask_abandon(unmask_session* session);
 /// forward pass failed after unmask_at_layer(). Their slots may then be started again.
 UNMASK_API unmask_status unmask_cancel_request(unmask_session* session);
 
-/// Tokens that the last step wrote in a slot. The session owns the entries; valid until the next
-/// such call or unmask_supply().
+/// Tokens that the last step wrote in a slot. `entry_size` is sizeof(unmask_commit), as the caller
+/// knows it. The session owns the entries; valid until the next such call or unmask_supply(). For
+/// entries larger than the library's the call may allocate.
 UNMASK_API unmask_status unmask_committed(unmask_session* session,
                                           int32_t slot,
+                                          size_t entry_size,
                                           const unmask_commit** entries,
                                           int32_t* count);
 /// Candidates of the last step: the positions that it decided, and committed ones that it changed.
-/// Needs unmask_options::trace. Owned as those.
+/// Needs unmask_options::trace. Size and owner as above.
 UNMASK_API unmask_status unmask_candidates(unmask_session* session,
                                            int32_t slot,
+                                           size_t entry_size,
                                            const unmask_candidate** entries,
                                            int32_t* count);
-/// Probabilities of the tokens that the policy probes, in the last step. Owned as those.
+/// Probabilities of the tokens that the policy probes, in the last step. Size and owner as
+/// above.
 UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               int32_t slot,
+                                              size_t entry_size,
                                               const unmask_probability** entries,
                                               int32_t* count);
 
 /// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
 /// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the
 /// name that it gives the model. Host sessions, before the first unmask_start(). unmask_start()
-/// then allocates. A line that the file does not take ends the recording: unmask_supply(),
+/// then allocates. A line that cannot be written ends the recording: unmask_supply(),
 /// unmask_cancel(), unmask_cancel_request(), and unmask_start() of a sequence with nothing to
 /// decode, which have had their effect, then fail once with UNMASK_FAILED.
 UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);
 
-/// Decides one block once, for hosts with a loop of their own: `count` tokens and as many rows of
+/// Decides one block once, for hosts that have their own loop: `count` tokens and as many rows of
 /// logits, of which row p - logits_shift predicts position p. Masked are the positions that
 /// `editable` marks or, if it is null, those that contain the mask token. `transfer` receives 1
 /// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not

@@ -18,9 +18,9 @@
 /// keys_last). At each layer where unmask_hooks() returns true, in ascending order,
 /// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
 /// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
-/// there on. Behind the last layer unmask_rows() returns the rows whose logits to return, as
+/// there on. After the last layer unmask_rows() returns the rows whose logits to return, as
 /// indices into unmask_positions(); unmask_supply() takes those of all segments, packed one segment
-/// behind the other.
+/// after the other.
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,7 +46,7 @@ enum unmask_evictions {
 typedef struct unmask_layer_rule {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t has_hooks;     ///< not 0: call unmask_at_layer() where unmask_hooks() is true
-  int32_t reads;  ///< the tensor that it compares; UNMASK_HIDDEN: call it behind the layer, for the
+  int32_t reads;  ///< the tensor that it compares; UNMASK_HIDDEN: call it after the layer, for the
                   ///< layers that follow; others: inside it, before attention, for this layer
   int32_t kept;   ///< not 0: positions that are not selected keep the attention and feed-forward
                   ///< outputs that the engine stored; 0: they are dropped from the pass
@@ -120,7 +120,7 @@ UNMASK_API unmask_status unmask_at_layer(unmask_session* session,
                                          const unmask_stored* stored,
                                          const int32_t** rows,
                                          int32_t* count);
-/// Rows whose logits to return, behind the last layer.
+/// Rows whose logits to return, after the last layer.
 UNMASK_API unmask_status unmask_rows(unmask_session* session,
                                      int32_t segment,
                                      const int32_t** rows,
@@ -156,7 +156,7 @@ UNMASK_API unmask_status unmask_device_positions(unmask_session* session,
 /// unmask_at_layer() on a device, of `count` segments together, ascending; `now` and `stored` have
 /// one structure for each, all of one kind, and `rows` receives as many lists. Enqueues one or two
 /// launches for each 16 segments of one type of policy and does not synchronise. The rows of `now`
-/// are `most` of the positions; those behind the number of positions are ignored.
+/// are `most` of the positions; those past the number of positions are ignored.
 UNMASK_API unmask_status unmask_device_at_layer(unmask_session* session,
                                                 int32_t layer,
                                                 const int32_t* segments,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library behind <unmask/c_api.h>, <unmask/c_layers.h> and <unmask/c_constraints.h>. The CMake
-// target unmask::c is this; elsewhere one source file, which has nothing else in it, says
+// The implementation of <unmask/c_api.h>, <unmask/c_layers.h> and <unmask/c_constraints.h>. The
+// CMake target unmask::c is this; elsewhere one source file contains this and nothing else
 //
 //   #define UNMASK_C_IMPLEMENTATION
 //   #include <unmask/c_library.hpp>

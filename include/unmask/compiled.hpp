@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library behind UNMASK_COMPILED. The CMake target unmask::compiled is this; elsewhere one
-// source file of a program says
+// The library that UNMASK_COMPILED uses. The CMake target unmask::compiled is this; elsewhere one
+// source file of a program contains
 //
 //   #define UNMASK_COMPILED
 //   #define UNMASK_IMPLEMENTATION

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-/// The definitions behind <unmask/cuda.hpp>, for nvcc.
+/// The definitions of <unmask/cuda.hpp>, for nvcc.
 
 #if !defined(__CUDACC__)
 #  error "this header holds kernels: include <unmask/cuda.hpp> from .cpp files"

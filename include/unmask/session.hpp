@@ -111,9 +111,9 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     start(0, tokens, geometry);
   }
 
-  /// Starts a sequence in `slot`: masks the positions behind the prompt (only those that
+  /// Starts a sequence in `slot`: masks the positions after the prompt (only those that
   /// `options.editable` marks, if given) and writes the mask token there. A sequence that still
-  /// runs in the slot is given up without an error, and its tokens stay as they are.
+  /// runs in the slot is replaced without an error, and its tokens stay as they are.
   ///
   /// The memory of the tokens must not overlap that of another running sequence of this session.
   /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;
@@ -155,12 +155,12 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return request();
   }
 
-  /// The same for some slots only, of which those that run are in the pass: for a limit on tokens
-  /// in a pass, or paused sequences. The others stay as they are until a request that has them.
-  /// Nothing is returned if none of `slots` runs.
+  /// The same for some slots only: for a limit on the tokens of a pass, or paused sequences. The
+  /// pass contains those of `slots` that run; the others keep their state. Returns nothing if none
+  /// of `slots` runs.
   ///
-  /// Errors: std::logic_error while a request is out; std::invalid_argument for a slot that does
-  /// not exist or repeats. Cost: also O(slots.size()^2).
+  /// Errors: std::logic_error while a request is pending; std::invalid_argument for a slot that
+  /// does not exist or repeats. Cost: also O(slots.size()^2).
   [[nodiscard]] std::optional<forward_request> next(std::span<const index_t> slots) {
     request_.choose(slots);
     return request();
@@ -209,7 +209,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// what the step is decided from; the session is then unchanged.
   void abandon() { request_.abandon(); }
 
-  /// Cancels every sequence of the request and forgets it: for a forward pass that failed behind
+  /// Cancels every sequence of the request and forgets it: for a forward pass that failed after
   /// read() or at_layer() and can be neither abandoned nor repeated. Returns the segments that it
   /// had, until next(); a slot with branches has several. Errors: std::logic_error without a
   /// request.
@@ -221,9 +221,9 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return cancelled;
   }
 
-  /// True when no sequence runs, as far as the device has finished its steps; never synchronises. A
+  /// True if no sequence is active after the steps that the device has completed. Non-blocking. A
   /// host that replays captured steps calls this between launches and need not call next() until it
-  /// is true. Considers only sequences whose start next() or report() has seen.
+  /// is true. Counts only sequences that were started before the last next() or report().
   [[nodiscard]] bool finished() const {
     if constexpr (space == memory::device) {
       for (const std::uint32_t& word : running()) {
@@ -350,7 +350,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     request_.was_decided();
   }
   [[nodiscard]] std::optional<forward_request> request() {
-    const bool any = request_.is_out() || request_.make(workspace_.statuses(), model_.logits_shift);
+    const bool any = request_.is_out() || request_.make(workspace_.statuses());
     return any ? std::optional(request_.view()) : std::nullopt;
   }
 

@@ -9,7 +9,7 @@
 
 #include <span>
 
-/// What a session knows of the passes through an engine's layers.
+/// State of a session's passes through an engine's layers.
 namespace UNMASK_NAMESPACE {
 
 /// Number of layers of a model of `layers` layers at which a policy calls at_layer(). For each of
@@ -113,9 +113,9 @@ class session_layers {
     check_order(hooks(workspace, s, layer, layers),
                 "at_layer() at a layer that has no hook: call hooks() first");
     check_order(layer >= workspace.next_hook(s.slot),
-                "at_layer() for a layer that the pass is already behind");
+                "at_layer() for a layer that the pass has already left");
     check_order(layer == workspace.next_hook(s.slot),
-                "at_layer() behind a layer with a hook that was not called");
+                "at_layer() after a layer with a hook that was not called");
     const index_t present = size_of(positions(workspace, s));
     check_argument(hook.now.rows == present,
                    "rows at the layer",
@@ -159,7 +159,7 @@ class session_layers {
     }
   }
 
-  fixed_array<layer_rule_info> rules_;  ///< by slot: of its sequence
+  fixed_array<layer_rule_info> rules_;  ///< by slot: layer rule of its sequence
   fixed_array<index_t> every_position_;
 };
 
@@ -221,7 +221,7 @@ class layer_pass : public layer_rule_info {
     return chosen;
   }
 
-  /// Rows whose logits to return, in this order: ascending indices into positions() behind the
+  /// Rows whose logits to return, in this order: ascending indices into positions() after the
   /// last layer.
   [[nodiscard]] list rows() const {
     return session_->layers_.rows(session_->workspace_, *segment_);

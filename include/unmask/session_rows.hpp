@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-/// How a session takes logits.
+/// The calls of a session that take logits.
 namespace UNMASK_NAMESPACE::detail {
 
 /// Base class of `Session`, whose logits are in the memory `space`.

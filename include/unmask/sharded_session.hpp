@@ -27,8 +27,8 @@ namespace UNMASK_NAMESPACE {
   return cuts;
 }
 
-/// Cuts for an engine that gives each rank `columns` columns, of which the last ranks have some or
-/// only padding.
+/// Cuts for an engine that gives each rank `columns` columns; those of the last ranks may be partly
+/// or entirely padding.
 [[nodiscard]] inline std::vector<index_t>
 padded_cuts(index_t vocab, index_t ranks, index_t columns) {
   check_argument(
@@ -79,8 +79,8 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 /// at layers. A policy that compares rows with those of the previous step stores this rank's
 /// columns only. Nothing is allocated after construction.
 ///
-/// A sharded_session<Policy, on_stream> needs, beside the workspace of its session, `template class
-/// unmask::on_stream::shard_workspace<Policy>;` in one .cu file.
+/// A sharded_session<Policy, on_stream> needs, in addition to the workspace of its session,
+/// `template class unmask::on_stream::shard_workspace<Policy>;` in one .cu file.
 template <class Policy, class Backend = on_host>
 class sharded_session : private session<Policy, Backend> {
   using base = session<Policy, Backend>;
@@ -177,7 +177,7 @@ class sharded_session : private session<Policy, Backend> {
   }
 
   /// Reads this rank's columns of the request's logits, packed as for session::supply(); column 0
-  /// is token columns().first, and columns behind the shard are padding. `modifiers` as in
+  /// is token columns().first, and columns after the shard are padding. `modifiers` as in
   /// supply(): masks of the whole vocabulary, unconditional rows of this rank's columns. Once a
   /// request.
   ///

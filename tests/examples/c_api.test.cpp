@@ -109,7 +109,7 @@ TEST(c_api, decodes_a_real_model_as_the_session_does) {
     ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
     const unmask_commit* commits = nullptr;
     std::int32_t count = 0;
-    ASSERT_EQ(unmask_committed(s.get(), 0, &commits, &count), UNMASK_OK);
+    ASSERT_EQ(unmask_committed(s.get(), 0, sizeof(unmask_commit), &commits, &count), UNMASK_OK);
     for (std::int32_t i = 0; i < count; ++i) {
       EXPECT_EQ(tokens[std::size_t(commits[i].position)], commits[i].token);
       EXPECT_LE(commits[i].log_probability, 0.0F);
@@ -402,17 +402,20 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   const unmask_candidate* entries = nullptr;
   const unmask_probability* answers = nullptr;
   std::int32_t count = 0;
-  ASSERT_EQ(unmask_candidates(s.get(), 0, &entries, &count), UNMASK_OK);
+  ASSERT_EQ(unmask_candidates(s.get(), 0, sizeof(unmask_candidate), &entries, &count), UNMASK_OK);
   ASSERT_EQ(count, 6);
-  EXPECT_EQ(entries[0].commit.committed, 1);
-  EXPECT_EQ(entries[1].commit.committed, 0);
+  EXPECT_EQ(entries[0].committed, 1);
+  EXPECT_EQ(entries[1].committed, 0);
   EXPECT_EQ(entries[0].outcome, UNMASK_COMMITTED);
   EXPECT_EQ(entries[1].outcome, UNMASK_HELD);
   EXPECT_EQ(entries[1].part, 0);
+  EXPECT_EQ(entries[0].rank, 0);
+  EXPECT_EQ(entries[1].rank, 1);
   EXPECT_NEAR(entries[1].confidence, 1.0 / 3.0, 1e-6);
   EXPECT_NEAR(entries[1].margin, 0.0, 1e-6);
   EXPECT_NEAR(entries[1].entropy, std::log(3.0), 1e-5);
-  ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &count), UNMASK_OK);
+  ASSERT_EQ(unmask_probabilities(s.get(), 0, sizeof(unmask_probability), &answers, &count),
+            UNMASK_OK);
   ASSERT_EQ(count, 12);
   EXPECT_NEAR(answers[0].probability, 1.0 / 3.0, 1e-6);
   EXPECT_NEAR(answers[0].share, 0.5, 1e-6);
@@ -575,14 +578,14 @@ decode_written(unmask_session* s, std::vector<std::int32_t>& tokens, const unmas
     }
     const unmask_candidate* entries = nullptr;
     std::int32_t count = 0;
-    EXPECT_EQ(unmask_candidates(s, 0, &entries, &count), UNMASK_OK);
+    EXPECT_EQ(unmask_candidates(s, 0, sizeof(unmask_candidate), &entries, &count), UNMASK_OK);
     for (const unmask_candidate& c : std::span(entries, std::size_t(count))) {
-      if (c.commit.committed != 0 || c.outcome == UNMASK_REMASKED) {
-        const bool is_commit = c.commit.committed != 0;
-        all.emplace(c.commit.step - (c.outcome == UNMASK_FROM_BRANCH ? 1 : 0),
-                    c.commit.position,
-                    is_commit ? c.commit.token : -1,
-                    is_commit ? std::bit_cast<std::uint32_t>(c.commit.log_probability) : 0);
+      if (c.committed != 0 || c.outcome == UNMASK_REMASKED) {
+        const bool is_commit = c.committed != 0;
+        all.emplace(c.step - (c.outcome == UNMASK_FROM_BRANCH ? 1 : 0),
+                    c.position,
+                    is_commit ? c.token : -1,
+                    is_commit ? std::bit_cast<std::uint32_t>(c.log_probability) : 0);
       }
     }
   }
@@ -982,9 +985,12 @@ TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   const auto report = std::make_unique<unmask_report>();
   report->struct_size = 0xffffffff;
   EXPECT_EQ(unmask_get_report(s.get(), 0, report.get()), UNMASK_OK);
+  // The size of segments is read.
   const auto request = std::make_unique<unmask_request>();
   request->struct_size = 0xffffffff;
-  EXPECT_EQ(unmask_next(s.get(), request.get()), UNMASK_OK);
+  expect_fails(unmask_next(s.get(), request.get()), bad, {"request->struct_size"});
+  request->struct_size = sizeof(unmask_request);
+  expect_fails(unmask_next(s.get(), request.get()), bad, {"request->segment_size", "got 0"});
 }
 
 TEST(c_api, takes_a_window_of_the_length_at_most) {
@@ -1250,13 +1256,25 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(unmask_get_plan(s.get(), 9, &plan), bad, {"slot", "9"});
   expect_fails(unmask_get_plan(s.get(), 0, nullptr), bad, {"plan", "null"});
   expect_fails(unmask_get_plan(nullptr, 0, &plan), bad, {"session", "null"});
-  expect_fails(unmask_committed(s.get(), 0, nullptr, &count), bad, {"entries", "null"});
-  expect_fails(unmask_committed(s.get(), 0, &entries, nullptr), bad, {"count", "null"});
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{28}, std::size_t{34}, std::size_t{132}}) {
+    expect_fails(unmask_committed(s.get(), 0, size, &entries, &count),
+                 bad,
+                 {"entry_size", std::to_string(size).c_str(), "sizeof", "at least 32"});
+  }
+  expect_fails(unmask_committed(s.get(), 0, sizeof(unmask_commit), nullptr, &count),
+               bad,
+               {"entries", "null"});
+  expect_fails(unmask_committed(s.get(), 0, sizeof(unmask_commit), &entries, nullptr),
+               bad,
+               {"count", "null"});
   const unmask_candidate* candidates = nullptr;
-  expect_fails(unmask_candidates(s.get(), 0, &candidates, &count),
+  expect_fails(unmask_candidates(s.get(), 0, sizeof(unmask_candidate), &candidates, &count),
                UNMASK_OUT_OF_ORDER,
                {"without unmask_options::trace"});
-  expect_fails(unmask_probabilities(s.get(), -1, &answers, &count), bad, {"slot", "-1"});
+  expect_fails(unmask_probabilities(s.get(), -1, sizeof(unmask_probability), &answers, &count),
+               bad,
+               {"slot", "-1"});
 
   std::vector<std::uint8_t> transfer(6);
   const auto decide = [&](std::int32_t* t, std::int32_t n, std::uint8_t* to) {

@@ -19,6 +19,7 @@ import xml.etree.ElementTree
 from refusal import assert_refuses
 
 DEMO, REFERENCE = sys.argv[1:3]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
 def run(*arguments):
@@ -90,6 +91,27 @@ class Demo(unittest.TestCase):
         done = run("--limit", "1", "--task", "json", "--policy", "one")
         self.assertIn("_ masked, \u00b7 EOS", done.stdout)
 
+    def test_by_default_two_policies_are_live_and_the_best_known_in_the_table(self):
+        def shown(*arguments):
+            done = run("--limit", "1", "--task", "json", *arguments)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            live, table = done.stdout.split("exact match", 1)
+            return (re.findall(r"^([a-z0-9_]+): ", live, re.MULTILINE),
+                    re.findall(r"^([a-z0-9_]+) +\d/1 ", table, re.MULTILINE), done.stdout)
+        live, table, said = shown()
+        self.assertEqual(live, ["one", "fast_dllm"])
+        self.assertLess(len(said.splitlines()), 60)
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            self.assertIn(f"a real model under {len(table)} policies", file.read())
+        for option in re.findall(r"^  (--[a-z-]+)", said.split("\nnext\n")[1], re.MULTILINE):
+            self.assertIn(f"  {option} ", run("--help").stdout)
+        presets = re.findall(r"^  ([a-z0-9_]+)\n      ", run("--help").stdout.split("\npolicies\n")[1].split("\ncaches\n")[0],
+                             re.MULTILINE)
+        live, table, said = shown("--all")
+        self.assertEqual((live, table), (presets, presets))
+        self.assertNotIn("\nnext\n", said)
+        self.assertEqual(shown("--policy", "one")[:2], (["one"], ["one"]))
+
     def test_bad_options_name_option_value_and_rule(self):
         self.fails(["--speed"], "--speed", "--help")
         self.fails(["--limit"], "--limit", "followed by N")
@@ -105,6 +127,7 @@ class Demo(unittest.TestCase):
         self.fails(["--task", "chess"], "--task", "word, json, sort, code", "'chess'")
         self.fails(["--prompt", "caf\u00e9"], "prompt 'caf\u00e9'", "offset 3", "not in the vocabulary")
         self.fails(["--prompt", "x", "--length", "300"], "at most the model's context of 256", "302")
+        self.fails(["--all", "--policy", "one"], "--policy", "--all", "'one'")
         self.fails(["--check", REFERENCE, "--policy", "one"], "--policy", "--check", "'one'")
 
     def test_bad_policies_are_refused_as_the_library_does(self):
@@ -135,6 +158,12 @@ class Demo(unittest.TestCase):
         for name, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "layer_positions", "exact"):
                 self.assertEqual(name[key], text[key], (name["cache"], text["cache"]))
+
+    def test_the_readme_counts_the_parts_and_the_methods(self):
+        listed = re.findall(r"^[a-z_0-9]+.*\n    (method: )?", run("--parts").stdout, re.MULTILINE)
+        methods = sum(map(bool, listed))
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+            self.assertIn(f"**{len(listed) - methods} parts and {methods} whole methods of papers**", file.read())
 
     def test_policies_are_composed_by_the_names_of_their_parts(self):
         shape = ("--limit", "2", "--task", "sort", "--seed", "3")

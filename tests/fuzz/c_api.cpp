@@ -352,16 +352,25 @@ class caller {
     }
     case 14:
       both([&](host& h) {
-        return unmask_committed(
-            h.session, where, reinterpret_cast<const unmask_commit**>(&entries), &count);
+        return unmask_committed(h.session,
+                                where,
+                                sizeof(unmask_commit),
+                                reinterpret_cast<const unmask_commit**>(&entries),
+                                &count);
       });
       both([&](host& h) {
-        return unmask_candidates(
-            h.session, where, reinterpret_cast<const unmask_candidate**>(&entries), &count);
+        return unmask_candidates(h.session,
+                                 where,
+                                 sizeof(unmask_candidate),
+                                 reinterpret_cast<const unmask_candidate**>(&entries),
+                                 &count);
       });
       both([&](host& h) {
-        return unmask_probabilities(
-            h.session, where, reinterpret_cast<const unmask_probability**>(&entries), &count);
+        return unmask_probabilities(h.session,
+                                    where,
+                                    sizeof(unmask_probability),
+                                    reinterpret_cast<const unmask_probability**>(&entries),
+                                    &count);
       });
       return;
     case 15:

@@ -3,8 +3,11 @@
 
 #include <unmask/policy/presets/released.hpp>
 
+#include <iterator>
 #include <limits>
+#include <vector>
 
+#include "goldens/by_name.hpp"
 #include "goldens/dynamic_dcu.hpp"
 #include "goldens/es_dllm.hpp"
 #include "goldens/lopa.hpp"
@@ -341,7 +344,13 @@ constexpr rule table[] = {
 }  // namespace
 
 std::span<const rule> supported_rules() {
-  return table;
+  static const std::vector<rule> all = [] {
+    std::vector<rule> rules(std::begin(table), std::end(table));
+    const std::span<const rule> named = rules_by_name();
+    rules.insert(rules.end(), named.begin(), named.end());
+    return rules;
+  }();
+  return all;
 }
 
 }  // namespace unmask::goldens

@@ -39,6 +39,10 @@ grep -q "\"version\": \"$version\"" cmake/packaging/vcpkg/vcpkg.json || {
   echo "cmake/packaging/vcpkg/vcpkg.json has another version than include/unmask/version.hpp" >&2
   exit 1
 }
+grep -q "^version: $version$" .github/CITATION.cff || {
+  echo ".github/CITATION.cff has another version than include/unmask/version.hpp" >&2
+  exit 1
+}
 grep -q "^## $version" .github/CHANGELOG.md || {
   echo ".github/CHANGELOG.md has no section for $version" >&2
   exit 1

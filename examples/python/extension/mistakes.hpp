@@ -16,7 +16,7 @@
 /// for a session. For the thread that has the GIL.
 namespace unmask_python {
 
-/// What the rows of a session's supplies and its reports have shown so far.
+/// Signs of mistakes in the rows and reports of a session so far.
 class mistakes {
  public:
   /// Warns about probabilities in place of logits: reads the first rows of the first supplies, in

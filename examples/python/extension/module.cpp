@@ -137,7 +137,7 @@ void supply(session& s,
 void bind_values(nb::module_& m) {
   using unmask::candidate_outcome;
   using unmask::ending;
-  nb::enum_<candidate_outcome>(m, "Outcome", "What a step did with a candidate.")
+  nb::enum_<candidate_outcome>(m, "Outcome", "Outcome of a candidate in a step.")
       .value("committed", candidate_outcome::committed, "Committed by the commit rule.")
       .value("forced", candidate_outcome::forced, "Committed by the progress guarantee.")
       .value("held",
@@ -205,6 +205,19 @@ void bind_values(nb::module_& m) {
           [](const segment& s) { return name_of(s.evict); },
           "\"choose\": each layer selects keys for the next passes; \"chosen\": the selected keys "
           "and those of the decided blocks receive attention; None: all of `keys` do.")
+      .def_prop_ro(
+          "attention",
+          [](const segment& s) { return name_of(s.attention); },
+          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`.")
+      .def_prop_ro(
+          "shadow_of",
+          [](const segment& s) {
+            return s.shadow_of < 0 ? std::nullopt : std::optional<int>(s.shadow_of);
+          },
+          "Index of the segment that a shadow attends to.")
+      .def_ro("logits_shift",
+              &segment::logits_shift,
+              "Row p - shift of this segment predicts position p.")
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.")
@@ -247,7 +260,8 @@ void bind_values(nb::module_& m) {
               "Number of neighbouring keys whose largest score is that of a key.");
 
   using unmask::plan;
-  nb::class_<plan>(m, "Plan", "What an engine with a cache needs to know beside the segments.")
+  nb::class_<plan>(
+      m, "Plan", "Plan of a step for an engine with a cache, in addition to the segments.")
       .def_ro("winner",
               &plan::winner,
               "The branch that won the last step: keep its K/V. 0 is the sequence itself.")
@@ -270,7 +284,7 @@ void bind_values(nb::module_& m) {
               "rewrites.")
       .def_ro("answer_end",
               &sequence_report::answer_end,
-              "One behind the last position of the answer: behind the EOS token or the stop "
+              "One past the last position of the answer: past the EOS token or the stop "
               "sequence that ended it, the length otherwise. The text to show ends before the "
               "lower of this and committed_prefix.")
       .def_ro("masked", &sequence_report::masked, "Positions still masked.")
@@ -309,6 +323,10 @@ void bind_values(nb::module_& m) {
       .def_ro("block_step",
               &commit_entry::block_step,
               "Forward passes since the block became active, from 0.")
+      .def_ro("rank",
+              &commit_entry::rank,
+              "Rank among the candidates of the step, from 0; -1 if it had none: a token of a "
+              "branch, of an invalid row, of an edit, or filled in at the end.")
       .def("__repr__", [](const commit_entry& c) {
         return "Commit(slot=" + std::to_string(c.slot) +
                ", position=" + std::to_string(c.position) + ", token=" + std::to_string(c.token) +
@@ -317,7 +335,7 @@ void bind_values(nb::module_& m) {
   nb::class_<candidate_entry, commit_entry>(
       m, "Candidate", "A candidate of a step, the token proposed for it, and what the step did.")
       .def_ro("committed", &candidate_entry::committed, "Whether the step wrote the token.")
-      .def_ro("outcome", &candidate_entry::outcome, "What the step did with it.")
+      .def_ro("outcome", &candidate_entry::outcome, "Its outcome.")
       .def_ro("part",
               &candidate_entry::part,
               "The part of the policy that decided, counted as in the text from 0; -1 if none did.")
@@ -418,7 +436,8 @@ void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
                     given.has("fields") ? given["fields"] : nb::handle()));
 }
 
-// What refers to a session may be in a cycle with it: `token_text` is often a method of its owner.
+// An object that refers to a session may be in a cycle with it: `token_text` is often a method of
+// its owner.
 int visit_session(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));  // calls visit with arg
   return nb::inst_ready(self) ? nb::inst_ptr<session>(self)->visit(visit, arg) : 0;
@@ -524,7 +543,7 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
       .def_prop_ro(
           "reads",
           [](const session& s) { return s.rule().read(); },
-          "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
+          "The tensor that at_layer() is about: hidden after a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "kept",
@@ -576,7 +595,7 @@ the sequence, the engine's own of this layer, and is written.)doc")
       .def("rows",
            &session::rows,
            "segment"_a,
-           "The rows whose logits supply() takes: indices of positions() behind the last layer.")
+           "The rows whose logits supply() takes: indices of positions() after the last layer.")
       .def("eviction",
            &session::eviction_of,
            "segment"_a,
@@ -622,7 +641,7 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           "Forgets the request of a forward pass that failed: next() requests the same step again.")
       .def("cancel_request",
            &session::cancel_request,
-           "Cancels every sequence of the request and forgets it: for a pass that failed behind "
+           "Cancels every sequence of the request and forgets it: for a pass that failed after "
            "at_layer().")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })

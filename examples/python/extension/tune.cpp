@@ -180,14 +180,14 @@ void bind_tune(nb::module_& m) {
       .def_ro("saved", &comparison::saved, "Mean cost of the second minus the first.")
       .def_ro("margin", &comparison::margin, "Half of the 95 % interval of that difference.");
 
-  nb::class_<tuned>(m, "Tuned", "What a search found.")
+  nb::class_<tuned>(m, "Tuned", "Result of a search.")
       .def_ro("reaches", &tuned::reaches, "Whether a policy reached the target.")
       .def_ro("stopped", &tuned::stopped, "Whether the user interrupted the search.")
       .def_ro("best", &tuned::best, "The policy, on the problems of the search.")
       .def_ro("chosen", &tuned::chosen, "The same on those by which it was chosen.")
       .def_ro("checked", &tuned::checked, "The same on problems that the search did not see.")
       .def_ro("rival", &tuned::rival, "The cheapest single rule that is as right on those.")
-      .def_ro("against_rival", &tuned::against_rival, "`checked` beside `rival`.")
+      .def_ro("against_rival", &tuned::against_rival, "`checked` compared with `rival`.")
       .def_ro("dominating",
               &tuned::dominating,
               "Single rules that are as right at no more cost on those.")

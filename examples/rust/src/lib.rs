@@ -195,6 +195,12 @@ fn request_of(request: &sys::unmask_request) -> Option<Request> {
             rows: range(s.row_first, s.row_last),
             first_row: s.first_row as usize,
             evict: evict_of(s.evict),
+            attention: match s.attention {
+                1 => Attention::Causal,
+                2 => Attention::Shadow(s.shadow_of as usize),
+                _ => Attention::Bidirectional,
+            },
+            logits_shift: s.logits_shift as usize,
         })
         .collect();
     Some(Request { segments, rows: request.rows as usize })
@@ -245,6 +251,13 @@ macro_rules! empty {
     ($name:ident) => {
         sys::$name { struct_size: size_of::<sys::$name>() as u32, ..unsafe { std::mem::zeroed() } }
     };
+}
+
+fn empty_request() -> sys::unmask_request {
+    sys::unmask_request {
+        segment_size: size_of::<sys::unmask_segment>() as u32,
+        ..empty!(unmask_request)
+    }
 }
 
 fn c_options(options: &Options) -> sys::unmask_options {
@@ -358,7 +371,7 @@ impl Session {
     /// The next forward pass; `None` when no sequence runs. The same until `supply`.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Request>> {
-        let mut request = empty!(unmask_request);
+        let mut request = empty_request();
         check(unsafe { sys::unmask_next(self.raw(), &mut request) })?;
         Ok(request_of(&request))
     }
@@ -366,7 +379,7 @@ impl Session {
     /// is out.
     pub fn next_slots(&mut self, slots: &[usize]) -> Result<Option<Request>> {
         let slots = slots.iter().map(|&s| index("slot", s)).collect::<Result<Vec<i32>>>()?;
-        let mut request = empty!(unmask_request);
+        let mut request = empty_request();
         let count = index("number of slots", slots.len())?;
         check(unsafe { sys::unmask_next_slots(self.raw(), slots.as_ptr(), count, &mut request) })?;
         Ok(request_of(&request))
@@ -495,15 +508,21 @@ impl Session {
 
     /// Tokens that the last step wrote in a slot.
     pub fn committed(&mut self, slot: usize) -> Result<&[Commit]> {
-        self.list("slot", slot, |raw, i, e, n| unsafe { sys::unmask_committed(raw, i, e, n) })
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_committed(raw, i, size_of::<sys::unmask_commit>(), e, n)
+        })
     }
     /// Candidates of the last step; needs `Options::trace`.
     pub fn candidates(&mut self, slot: usize) -> Result<&[Candidate]> {
-        self.list("slot", slot, |raw, i, e, n| unsafe { sys::unmask_candidates(raw, i, e, n) })
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_candidates(raw, i, size_of::<sys::unmask_candidate>(), e, n)
+        })
     }
     /// Probabilities of the tokens that the policy probes, in the last step.
     pub fn probabilities(&mut self, slot: usize) -> Result<&[Probability]> {
-        self.list("slot", slot, |raw, i, e, n| unsafe { sys::unmask_probabilities(raw, i, e, n) })
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_probabilities(raw, i, size_of::<sys::unmask_probability>(), e, n)
+        })
     }
 
     /// Demands of the policy on an engine that computes single positions of its layers. The calls

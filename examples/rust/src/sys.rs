@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -78,6 +78,9 @@ pub struct unmask_segment {
     pub row_last: i32,
     pub first_row: i32,
     pub evict: i32,
+    pub attention: i32,
+    pub shadow_of: i32,
+    pub logits_shift: i32,
 }
 
 #[repr(C)]
@@ -85,6 +88,7 @@ pub struct unmask_request {
     pub struct_size: u32,
     pub count: i32,
     pub rows: i32,
+    pub segment_size: u32,
     pub segments: *const unmask_segment,
 }
 
@@ -120,17 +124,26 @@ pub struct unmask_commit {
     pub block: i32,
     pub block_step: i32,
     pub committed: i32,
+    pub rank: i32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct unmask_candidate {
-    pub commit: unmask_commit,
+    pub slot: i32,
+    pub position: i32,
+    pub token: i32,
+    pub log_probability: f32,
+    pub step: i32,
+    pub block: i32,
+    pub block_step: i32,
+    pub committed: i32,
     pub outcome: i32,
     pub part: i32,
     pub confidence: f32,
     pub margin: f32,
     pub entropy: f32,
+    pub rank: i32,
 }
 
 #[repr(C)]
@@ -282,18 +295,21 @@ extern "C" {
     pub fn unmask_committed(
         session: *mut unmask_session,
         slot: i32,
+        entry_size: usize,
         entries: *mut *const unmask_commit,
         count: *mut i32,
     ) -> unmask_status;
     pub fn unmask_candidates(
         session: *mut unmask_session,
         slot: i32,
+        entry_size: usize,
         entries: *mut *const unmask_candidate,
         count: *mut i32,
     ) -> unmask_status;
     pub fn unmask_probabilities(
         session: *mut unmask_session,
         slot: i32,
+        entry_size: usize,
         entries: *mut *const unmask_probability,
         count: *mut i32,
     ) -> unmask_status;

@@ -99,6 +99,17 @@ pub enum Evict {
     Chosen,
 }
 
+/// What the positions of a pass attend to, among [`Segment::keys`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// All.
+    Bidirectional,
+    /// Those that are not to the right of it.
+    Causal,
+    /// Those of the segment with this index, but for the one with its own position.
+    Shadow(usize),
+}
+
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -116,6 +127,10 @@ pub struct Segment {
     /// Index of the first of them in the tensor.
     pub first_row: usize,
     pub evict: Evict,
+    /// No policy asks for another kind than [`Attention::Bidirectional`].
+    pub attention: Attention,
+    /// Row p - shift of this segment predicts position p.
+    pub logits_shift: usize,
 }
 
 /// The next forward pass.

@@ -26,11 +26,11 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_options>(), 72);
     assert_eq!(size_of::<sys::unmask_sequence>(), 56);
     assert_eq!(size_of::<sys::unmask_modifiers>(), 40);
-    assert_eq!(size_of::<sys::unmask_segment>(), 48);
+    assert_eq!(size_of::<sys::unmask_segment>(), 60);
     assert_eq!(size_of::<sys::unmask_request>(), 24);
     assert_eq!(size_of::<sys::unmask_logits>(), 40);
-    assert_eq!(size_of::<sys::unmask_commit>(), 32);
-    assert_eq!(size_of::<sys::unmask_candidate>(), 52);
+    assert_eq!(size_of::<sys::unmask_commit>(), 36);
+    assert_eq!(size_of::<sys::unmask_candidate>(), 56);
     assert_eq!(size_of::<sys::unmask_probability>(), 24);
     assert_eq!(size_of::<sys::unmask_report>(), 44);
     assert_eq!(size_of::<sys::unmask_plan>(), 20);

@@ -6,7 +6,7 @@ import {OUTCOME_NAMES, percent, shadeOf, tokenText} from './decode.js';
 import {colours} from './surface.js';
 
 const MOST_ROWS = 2000;
-const HEADS = ['forward', 'token', 'confidence', 'log-probability', 'margin', 'entropy', 'outcome'];
+const HEADS = ['forward', 'token', 'confidence', 'log-probability', 'margin', 'entropy', 'rank', 'outcome'];
 
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -121,6 +121,7 @@ export class PositionView {
         'log-probability': () => cell(digits(s.log_probability.data[index]), 'number'),
         margin: () => cell(digits(s.margin.data[index]), 'number'),
         entropy: () => cell(digits(s.entropy.data[index]), 'number'),
+        rank: () => cell(s.rank.data[index] >= 0 ? String(s.rank.data[index]) : '', 'number'),
         outcome: () => element('span', {role: 'cell', className: 'outcome'},
                                element('b', {className: `letter ${letter}`, textContent: letter, title: OUTCOME_NAMES[letter]}),
                                element('span', {textContent: decode.reason(index)})),
@@ -128,7 +129,7 @@ export class PositionView {
       return {step, row: element('div', {role: 'row', className: `row ${letter}`}, ...columns.map((name) => cells[name]()))};
     });
     this.table.replaceChildren(
-        element('div', {role: 'row', className: 'row head'}, ...columns.map((name) => cell(name, ['log-probability', 'margin', 'entropy'].includes(name) ? 'number' : name, 'columnheader'))),
+        element('div', {role: 'row', className: 'row head'}, ...columns.map((name) => cell(name, ['log-probability', 'margin', 'entropy', 'rank'].includes(name) ? 'number' : name, 'columnheader'))),
         ...this.rows.map((r) => r.row));
     if (left > 0) {
       this.table.append(element('p', {textContent: `${left} further rows are left out.`}));

@@ -13,12 +13,12 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-static_assert(sizeof(unmask_segment) == 48 && sizeof(unmask_commit) == 32 &&
+static_assert(first_size<unmask_segment> == 48 && first_size<unmask_commit> == 32 &&
                   sizeof(unmask_probability) == 24 && offsetof(unmask_report, second_reads) == 36 &&
                   offsetof(unmask_options, propose_mask) == 56,
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
-static_assert(sizeof(unmask_candidate) == 52, "the layout since version 3");
+static_assert(first_size<unmask_candidate> == 52, "the layout since version 10");
 static_assert(first_size<unmask_sequence> == 48 && offsetof(unmask_sequence, constraints) == 56 &&
                   sizeof(unmask_modifiers) == 40,
               "the layout since version 5");
@@ -102,14 +102,19 @@ inline void check_recording(unmask_session& s) {
   }
 }
 
-// Tells the trace of a request, and keeps its segments.
-inline unmask_request answer_of(unmask_session& s,
-                                const std::optional<unmask::forward_request>& wanted) {
+// Gives the caller the request that `next` makes, and tells the trace of it.
+template <class Next>
+void give_request(unmask_session& s, unmask_request* request, const Next& next) {
+  const unmask_request known =
+      known_part_of(static_cast<const unmask_request*>(request), UNMASK_REQUEST_INIT, "request");
+  const std::size_t segment_size =
+      checked_size<unmask_segment>(known.segment_size, "request->segment_size");
+  const std::optional<unmask::forward_request> wanted = s.with(next);
   if (s.trace && wanted && !s.is_requested) {
     s.trace->request(*wanted, *s.host);
     s.is_requested = true;
   }
-  s.segments.clear();
+  s.segments.clear(segment_size);
   unmask_request answer = UNMASK_REQUEST_INIT;
   if (wanted) {
     for (const unmask::segment& g : wanted->segments) {
@@ -124,7 +129,10 @@ inline unmask_request answer_of(unmask_session& s,
                             g.rows.first,
                             g.rows.last,
                             g.first_row,
-                            static_cast<std::int32_t>(g.evict)});
+                            static_cast<std::int32_t>(g.evict),
+                            static_cast<std::int32_t>(g.attention),
+                            g.shadow_of,
+                            g.logits_shift});
       unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
       if (of.dropped) {  // on a device a plan must not be waited for inside a pass
         of.blocks = s.with([&](auto& q) { return q.planned(g.slot).score; });
@@ -133,8 +141,9 @@ inline unmask_request answer_of(unmask_session& s,
     answer.rows = wanted->rows;
   }
   answer.count = static_cast<std::int32_t>(s.segments.size());
+  answer.segment_size = known.segment_size;
   answer.segments = s.segments.data();
-  return answer;
+  give(request, answer, "request");
 }
 
 // Writes the step that was decided into the trace.
@@ -286,8 +295,7 @@ unmask_status unmask_start(unmask_session* session,
 unmask_status unmask_next(unmask_session* session, unmask_request* request) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    check_argument(request != nullptr, "request", "null", "a pointer");
-    give(request, answer_of(s, s.with([](auto& q) { return q.next(); })), "request");
+    give_request(s, request, [](auto& q) { return q.next(); });
   });
 }
 
@@ -299,10 +307,8 @@ unmask_status unmask_next_slots(unmask_session* session,
     unmask_session& s = needed(session, "session");
     check_argument(count >= 0, "count", count, "at least 0");
     check_argument(slots != nullptr || count == 0, "slots", "null", "a pointer");
-    check_argument(request != nullptr, "request", "null", "a pointer");
     const std::span some(slots, static_cast<std::size_t>(count));
-    const auto wanted = s.with([&](auto& q) { return q.next(some); });
-    give(request, answer_of(s, wanted), "request");
+    give_request(s, request, [&](auto& q) { return q.next(some); });
   });
 }
 

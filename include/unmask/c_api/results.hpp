@@ -15,7 +15,8 @@ inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
           e.step,
           e.block,
           e.block_step,
-          committed ? 1 : 0};
+          committed ? 1 : 0,
+          e.rank};
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api
@@ -91,12 +92,13 @@ unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
 
 unmask_status unmask_committed(unmask_session* session,
                                std::int32_t slot,
+                               std::size_t entry_size,
                                const unmask_commit** entries,
                                std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     const auto from = s.with([&](auto& q) { return q.committed(slot); });
-    s.commits.clear();
+    s.commits.clear(checked_size<unmask_commit>(entry_size, "entry_size"));
     for (const unmask::commit_entry& e : from) {
       s.commits.push_back(commit_of(e, true));
     }
@@ -106,19 +108,28 @@ unmask_status unmask_committed(unmask_session* session,
 
 unmask_status unmask_candidates(unmask_session* session,
                                 std::int32_t slot,
+                                std::size_t entry_size,
                                 const unmask_candidate** entries,
                                 std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     const auto from = s.with([&](auto& q) { return q.candidates(slot); });
-    s.candidates.clear();
+    s.candidates.clear(checked_size<unmask_candidate>(entry_size, "entry_size"));
     for (const unmask::candidate_entry& e : from) {
-      s.candidates.push_back({commit_of(e, e.committed),
+      s.candidates.push_back({e.slot,
+                              e.position,
+                              e.token,
+                              e.log_probability,
+                              e.step,
+                              e.block,
+                              e.block_step,
+                              e.committed ? 1 : 0,
                               static_cast<std::int32_t>(e.outcome),
                               e.part,
                               e.confidence,
                               e.margin,
-                              e.entropy});
+                              e.entropy,
+                              e.rank});
     }
     lend(s.candidates, entries, count);
   });
@@ -144,12 +155,13 @@ unmask_status unmask_record(unmask_session* session, const char* file, const cha
 
 unmask_status unmask_probabilities(unmask_session* session,
                                    std::int32_t slot,
+                                   std::size_t entry_size,
                                    const unmask_probability** entries,
                                    std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     const auto from = s.with([&](auto& q) { return q.probabilities(slot); });
-    s.answers.clear();
+    s.answers.clear(checked_size<unmask_probability>(entry_size, "entry_size"));
     for (const unmask::token_probability& p : from) {
       s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
     }

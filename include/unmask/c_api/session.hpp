@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/c_api/translate.hpp>
 #include <unmask/c_layers.h>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/shared_thread_pool.hpp>
@@ -91,8 +92,8 @@ struct unmask_session {
       host = std::make_unique<unmask::named_session>(parts, model, capacity, where);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
-    tensors.reserve(segments.capacity());
-    modifiers.reserve(segments.capacity());
+    tensors.reserve(slots * (1 + unmask::max_branches));
+    modifiers.reserve(slots * (1 + unmask::max_branches));
     reserve(0);
     answers.reserve(window * unmask::logits_processor_list::most_probed);
     editable.resize(static_cast<std::size_t>(capacity.length));
@@ -202,10 +203,10 @@ struct unmask_session {
   std::optional<unmask::trace_file> file;
   std::optional<unmask::trace_writer> trace;
   bool is_requested = false;  // the trace has the request that is out
-  std::vector<unmask_segment> segments;
-  std::vector<unmask_commit> commits;
-  std::vector<unmask_candidate> candidates;
-  std::vector<unmask_probability> answers;
+  unmask::detail::c_api::lent_array<unmask_segment> segments;
+  unmask::detail::c_api::lent_array<unmask_commit> commits;
+  unmask::detail::c_api::lent_array<unmask_candidate> candidates;
+  unmask::detail::c_api::lent_array<unmask_probability> answers;
   std::vector<std::uint8_t> editable;
   std::vector<std::int32_t> fetched;
   std::vector<bool> started;

@@ -66,7 +66,7 @@ unmask_status guarded(const Work& work) noexcept {
   } catch (const std::exception& e) {
     return fail(UNMASK_FAILED, e.what());
   } catch (...) {
-    return fail(UNMASK_FAILED, "an exception that says nothing");
+    return fail(UNMASK_FAILED, "unknown exception");
   }
 }
 
@@ -96,6 +96,12 @@ template <>
 inline constexpr std::size_t first_size<unmask_sequence> = offsetof(unmask_sequence, policy);
 template <>
 inline constexpr std::size_t first_size<unmask_options> = offsetof(unmask_options, propose_mask);
+template <>
+inline constexpr std::size_t first_size<unmask_segment> = offsetof(unmask_segment, attention);
+template <>
+inline constexpr std::size_t first_size<unmask_commit> = offsetof(unmask_commit, rank);
+template <>
+inline constexpr std::size_t first_size<unmask_candidate> = offsetof(unmask_candidate, rank);
 
 // A caller's structure as this library knows it.
 template <class T>
@@ -177,6 +183,43 @@ inline unmask::any_modifiers modifiers_of(const unmask_modifiers& m) {
   return modifiers;
 }
 
+// Checks the size that the caller gives of the structures of an array.
+template <class T>
+std::size_t checked_size(std::size_t size, const char* name) {
+  unmask::check_argument(size >= first_size<T> && size <= largest_struct && size % alignof(T) == 0,
+                         name,
+                         size,
+                         "the sizeof of the structure, at least ",
+                         first_size<T>,
+                         " and at most ",
+                         largest_struct);
+  return size;
+}
+
+// Structures for the caller, each with the size that it knows: the members known to both, then
+// zeros.
+template <class T>
+class lent_array {
+ public:
+  void reserve(std::size_t most) { bytes_.reserve(most * sizeof(T)); }
+  // Empties the array, whose elements have `size` bytes from now on.
+  void clear(std::size_t size) {
+    size_ = size;
+    bytes_.clear();
+  }
+  void push_back(const T& structure) {
+    const auto* const first = reinterpret_cast<const unsigned char*>(&structure);
+    bytes_.insert(bytes_.end(), first, first + std::min(size_, sizeof(T)));
+    bytes_.resize(bytes_.size() + size_ - std::min(size_, sizeof(T)));
+  }
+  [[nodiscard]] std::size_t size() const { return bytes_.size() / size_; }
+  [[nodiscard]] const T* data() const { return reinterpret_cast<const T*>(bytes_.data()); }
+
+ private:
+  std::vector<unsigned char> bytes_;
+  std::size_t size_ = sizeof(T);
+};
+
 inline void
 lend(std::span<const std::int32_t> from, const std::int32_t** entries, std::int32_t* count) {
   needed(entries, "entries") = from.data();
@@ -184,7 +227,7 @@ lend(std::span<const std::int32_t> from, const std::int32_t** entries, std::int3
 }
 
 template <class T>
-void lend(const std::vector<T>& from, const T** entries, std::int32_t* count) {
+void lend(const lent_array<T>& from, const T** entries, std::int32_t* count) {
   needed(entries, "entries") = from.data();
   needed(count, "count") = static_cast<std::int32_t>(from.size());
 }

@@ -57,8 +57,8 @@ struct class_edge {
 /// Classes of more tokens have a bitmap; in others the bits are set one by one.
 inline constexpr std::size_t listed_class = 1024;
 
-/// The states behind (or before) all states of a set, a word of 64 states at a time: states with the
-/// same distance to a neighbour, which are many where a string is counted, move together.
+/// The states behind (or before) all states of a set, a word of 64 states at a time: states with
+/// the same distance to a neighbour, which are many where a string is counted, move together.
 struct set_image {
   struct shift {
     std::int32_t by = 0;           ///< neighbour minus state
@@ -142,12 +142,11 @@ struct token_automaton {
 
   /// Bytes of the tables.
   [[nodiscard]] std::size_t bytes() const {
-    const std::size_t numbers = class_of.size() + first_token.size() + tokens.size() +
-                                first_edge.size() + edge_from.size() + edge_next.size() +
-                                first_pair.size() + pair_next.size() + pair_label.size() +
-                                first_back.size() + back_from.size() + back_label.size() +
-                                distance.size() + bitmap_of.size() + after_all.others.size() +
-                                before_all.others.size();
+    const std::size_t numbers =
+        class_of.size() + first_token.size() + tokens.size() + first_edge.size() +
+        edge_from.size() + edge_next.size() + first_pair.size() + pair_next.size() +
+        pair_label.size() + first_back.size() + back_from.size() + back_label.size() +
+        distance.size() + bitmap_of.size() + after_all.others.size() + before_all.others.size();
     return 4 * (numbers + bitmaps.size()) + 8 * (labels.size() + accepting.size());
   }
 };

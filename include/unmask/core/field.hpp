@@ -13,18 +13,18 @@
 /// F::empty() where that is another, is of no column. F::names is the statistic that it is there
 /// for. The merge is stated in one of two ways.
 ///
-/// A statistic of which the kernels know nothing is lifted column by column:
+/// A statistic that the kernels do not know is computed column by column:
 ///
-///     void add(float logit, float below);  // one column more, `below` = logit - best <= 0
-///     void join(const F& other);           // other columns beside the same best; commutative
+///     void add(float logit, float below);  // adds a column, `below` = logit - best <= 0
+///     void join(const F& other);           // adds other columns with the same best; commutative
 ///     void rise(const lowering& by);       // if the numbers depend on the best: it rises
 ///     float bar() const;                   // if columns that do not exceed it change nothing
 ///
 /// With bar(), add() and join() are exact in any order; without it, the 64 lanes of a chunk are
-/// joined in the canonical order. No column is NaN or -inf. All kernels, devices and ranks follow:
-/// a statistic more is a bit in statistics.hpp, a header for its field, and a line in the list of
-/// record.hpp, where its value stands, too. On the host it costs a pass over the chunks that exceed
-/// the bar so far, or add() for every column if there is no bar().
+/// joined in the canonical order. No column is NaN or -inf. All kernels, devices and ranks follow.
+/// To add a statistic: a bit in statistics.hpp, a header with its field, and in record.hpp a line
+/// in the list and an accessor. On the host it costs a pass over the chunks that exceed the bar so
+/// far, or add() for every column if there is no bar().
 ///
 /// The fields below are gathered by each kernel's own code; they state how records merge, absorb().
 namespace UNMASK_NAMESPACE::field {

@@ -5,7 +5,8 @@
 
 #include <string_view>
 
-/// The rules about incompatible parts. Policies composed of types and by name use the same rules.
+/// The rules about parts that do not go together. Policies composed of types and by name use the
+/// same rules.
 namespace UNMASK_NAMESPACE {
 
 namespace goes_together {
@@ -46,10 +47,14 @@ UNMASK_RULE(one_anchoring,
             c.anchorings <= 1,
             "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
             "nearest anchor is computed for one part")
-UNMASK_RULE(layers_without_branches,
-            !(c.layered() && c.branches()),
-            "a policy with lookahead cannot skip positions at its layers: each branch would need "
-            "stored hidden states of its own")
+UNMASK_RULE(one_cost,
+            !c.mixes_costs,
+            "a policy adds up one cost along the ranking: that of entropy_bound{} or of frechet{}")
+UNMASK_RULE(
+    layers_without_branches,
+    !(c.layered() && c.branches()),
+    "a policy with lookahead cannot skip positions at its layers: each branch would need its "
+    "own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
@@ -97,6 +102,18 @@ UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
             "a policy has remask_below or remask_current_below, not both: the one makes a "
             "committed position a candidate again, the other masks it")
+UNMASK_RULE(one_remasking_least,
+            c.remasks_least <= 1,
+            "a policy masks the least certain tokens with one part, such as running_confidence{}: "
+            "each of them says how many are masked after a step")
+UNMASK_RULE(remasking_least_alone,
+            c.remasks_least == 0 || (!c.remasks && c.remasks_current == 0),
+            "a part that masks the least certain tokens goes with no other part that remasks: it "
+            "says how many are masked after a step")
+UNMASK_RULE(remasking_least_without_branches,
+            c.remasks_least == 0 || !c.branches(),
+            "a part that masks the least certain tokens does not go with lookahead: a branch would "
+            "be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence,
@@ -158,6 +175,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::one_layer_rule,
                                             goes_together::one_remask_current,
                                             goes_together::one_anchoring,
+                                            goes_together::one_cost,
                                             goes_together::layers_without_branches,
                                             goes_together::layers_without_canvas,
                                             goes_together::comparison_alone,
@@ -170,6 +188,9 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::canvas_alone,
                                             goes_together::remasking_without_branches,
                                             goes_together::remasking_in_one_way,
+                                            goes_together::one_remasking_least,
+                                            goes_together::remasking_least_alone,
+                                            goes_together::remasking_least_without_branches,
                                             goes_together::confidence_in_order,
                                             goes_together::memory_behind_lists,
                                             goes_together::text_without_branches,

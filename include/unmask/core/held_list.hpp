@@ -41,18 +41,18 @@ class held_list {
   static_assert(Capacity >= 1, "a list that holds nothing proves nothing");
   static constexpr index_t capacity = Capacity;
 
-  /// Cost: O(Capacity) for a column that is taken in, O(1) for any other.
+  /// Cost: O(size()) for a column that is taken in, O(1) for one that ranks last or is not.
   UNMASK_HD void push(float logit, token_id token) {
     const std::uint64_t key = rank_key(logit, token);
     if (!(logit > -math::infinity()) || key <= keys_[Capacity - 1]) {
       return;
     }
-    index_t at = Capacity - 1;
+    index_t at = full() ? Capacity - 1 : size_;
     for (; at > 0 && keys_[at - 1] < key; --at) {
       keys_[at] = keys_[at - 1];
     }
     keys_[at] = key;
-    size_ += size_ < Capacity ? 1 : 0;
+    size_ += full() ? 0 : 1;
     threshold_ = full() ? (*this)[Capacity - 1].logit : -math::infinity();
   }
 

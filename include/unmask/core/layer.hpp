@@ -201,7 +201,7 @@ struct layer_info {
 struct layer_row {
   /// Position of the row's token.
   index_t position = 0;
-  /// Position that the row's logits predict: position + model_info::logits_shift.
+  /// Position that the row's logits predict: position + segment::logits_shift.
   index_t target = 0;
   /// The target is masked and decided in this step.
   bool masked = false;

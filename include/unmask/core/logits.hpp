@@ -248,8 +248,8 @@ constexpr void check_tensor() {
   static_assert(
       is_rows_view<Other>::value,  // one of another element type has its sentence
       "logits are a tensor with rows, of float, bfloat16 or float16: a view such as "
-      "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) beside "
-      "it; one view for each segment is a std::span<const host_logits<float>>");
+      "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) in "
+      "its namespace; one view for each segment is a std::span<const host_logits<float>>");
 }
 
 }  // namespace detail

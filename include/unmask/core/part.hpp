@@ -152,9 +152,9 @@ template <class P>
 concept commit_rule = detail::basic_commit_rule<P> || detail::is_composite<P>::value;
 
 /// Elementwise transform of the logits, applied while a row is read: `transform(logit, token) ->
-/// float`, or `transform(logit, token, at)` with the step (no block). A part that only transforms
-/// with some values of its knobs has `transforms_now() -> bool`: without any active transform rows
-/// are not copied.
+/// float`, or `transform(logit, token, at)` with the step (no block). Optional `transforms_now() ->
+/// bool`: false while the current knobs make it the identity; without any active transform rows are
+/// not copied.
 template <class P>
 concept logits_transform = part<P> &&(
     requires(const P& p, float z, token_id v) {
@@ -230,8 +230,9 @@ concept probing = part<P> && requires(const P& p,
 
 /// A part that tracks or processes, and whose edit depends on the tokens around a position, which
 /// it reads from `context.at.view` in both calls. Tokens that lookahead places between the two
-/// calls are then tracked at every position, too, so that the edit is exact in every branch. A part
-/// that only does so with some values of its knobs has `reads_sequence_now() -> bool`.
+/// calls are then tracked at every position, too, so that the edit is exact in every branch.
+/// Optional `reads_sequence_now() -> bool`: false while the current knobs make the edit independent
+/// of them.
 template <class P>
 concept sequence_reading = part<P> && requires {
   requires bool { P::reads_sequence };
@@ -292,8 +293,8 @@ enum class verdict : std::uint8_t {
 /// a policy with such a part rewrites committed tokens. Called in position order, by one thread. A
 /// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
 /// this by the number that the parts declare in `extra_forwards` (core/forwards.hpp); see
-/// step_info::may_remask. A part that only edits tokens with some values of its knobs has
-/// `edits_tokens_now() -> bool`; without any active one, committed positions are not read.
+/// step_info::may_remask. Optional `edits_tokens_now() -> bool`: false while the current
+/// knobs keep every token; without any active part, committed positions are not read.
 template <class P>
 concept token_editing =
     part<P> && requires(const P& p, const detail::own_candidate<P>& c, part_context<P>& context) {

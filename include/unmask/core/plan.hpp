@@ -107,6 +107,19 @@ enum class eviction : unsigned char {
   chosen   ///< only the selected ones and the blocks receive attention
 };
 
+/// Positions that the positions of a pass attend to, among those of its keys.
+enum class attention_kind : unsigned char {
+  bidirectional,  ///< all
+  causal,         ///< those that are not to the right of it
+  shadow          ///< those of the segment `shadow_of`, but for the one with its own position
+};
+
+/// The name of a kind of attention, as in C and Python.
+[[nodiscard]] constexpr const char* name_of(attention_kind kind) {
+  constexpr const char* names[] = {"bidirectional", "causal", "shadow"};
+  return names[static_cast<int>(kind)];
+}
+
 /// Plan of the next forward pass of one sequence. Written by the last step, read by the host and by
 /// the kernels of the next step.
 struct plan {
@@ -122,6 +135,10 @@ struct plan {
   bool refresh = true;
   /// Which keys outside the blocks receive attention.
   eviction evict = eviction::none;
+  /// Attention of the positions. No part plans another kind yet.
+  attention_kind attention = attention_kind::bidirectional;
+  /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
+  index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.
   range score;
   /// Bit b: block first_block + b must commit at least one token in this step.
@@ -163,9 +180,12 @@ struct commit_entry {
   index_t block = 0;
   /// Forward passes since the one that first scored the block, 0 in that one.
   index_t block_step = 0;
+  /// Rank of the candidate in its step, from 0, as rank_info::rank; -1 for a token that had none:
+  /// that of a lookahead branch, of an invalid row, of an edit, or filled in at the end.
+  index_t rank = -1;
 };
 
-/// What a step did with a candidate.
+/// Outcome of a candidate in a step.
 enum class candidate_outcome : unsigned char {
   committed,    ///< committed by the commit rule
   forced,       ///< committed by the progress guarantee
@@ -190,7 +210,7 @@ enum class candidate_outcome : unsigned char {
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
-  candidate_outcome outcome = candidate_outcome::held;  ///< What the step did with it.
+  candidate_outcome outcome = candidate_outcome::held;  ///< Its outcome.
   /// The part that decided, as an index into the parts in written order, those inside any_of,
   /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
   /// did: invalid and forced.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/composition.hpp>
+#include <unmask/core/goes_together.hpp>
 #include <unmask/core/part_check.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
 #include <unmask/core/traits.hpp>
@@ -236,11 +237,11 @@ class policy : public detail::constants_of<
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names, the arguments "
-        "and the return types of score, commits, edit, process, reduce, filter, edit_token, "
+        "and the return types of score, commits, transform, process, reduce, filter, edit_token, "
         "remasks, stop, schedule");
     static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
                   "a schedule that paces itself, or a part that decides on a canvas, must say how "
-                  "many forward passes it takes beside one for each position: "
+                  "many forward passes it takes in addition to one for each position: "
                   "extra_forwards(sequence_shape) -> std::int64_t");
     []<class... Part>(detail::type_list<Part...>) {
       static_assert(((detail::check_composition<Part, part_list>(), true) && ...));

@@ -26,6 +26,12 @@ struct segment {
   range keys;
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
+  /// Attention of the positions. No part requires another kind yet.
+  attention_kind attention = attention_kind::bidirectional;
+  /// Index of the segment that a shadow attends to; -1 for the other kinds.
+  index_t shadow_of = -1;
+  /// Row p - shift of this segment predicts position p.
+  index_t logits_shift = 0;
 };
 
 /// The next forward pass, over all running sequences. Valid until supply().

@@ -15,7 +15,7 @@ struct top3_mass {
   [[nodiscard]] UNMASK_HD float bar() const { return next[1]; }
   /// Adds a column.
   UNMASK_HD void add(float logit, float /*below*/) {
-    const float x = logit + 0.0F;  // which of -0 and +0 came first would show in the bits
+    const float x = logit + 0.0F;  // -0 becomes +0, for equal bits
     next[1] = math::max(next[1], math::min(next[0], x));
     next[0] = math::max(next[0], x);
   }

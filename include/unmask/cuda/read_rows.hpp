@@ -107,13 +107,13 @@ template <element T, class Policy>
   if (position >= read.last || !m.reads(from.branch, i)) {
     return false;
   }
-  const model_info& model = m.state->model;
-  std::ptrdiff_t r = math::max(position - model.logits_shift, index_t{0}) - from.rows.first;
+  const index_t shift = m.status->next.logits_shift;
+  std::ptrdiff_t r = math::max(position - shift, index_t{0}) - from.rows.first;
   if constexpr (Policy::layered) {
     r = step::layered_now(*m.policy) ? m.layers.row_of[i] : r;
   }
   row.logits = static_cast<const T*>(from.logits) + r * batch.stride;
-  row.columns = model.vocab;
+  row.columns = m.state->model.vocab;
   if (from.allowed != nullptr) {
     row.allowed = from.allowed + r * batch.allowed_stride;
   }

@@ -255,7 +255,7 @@ class on_host::workspace {
         return m.layers.row_of[i];
       }
     }
-    return math::max(position - model_.logits_shift, index_t{0}) - s.rows.first;
+    return math::max(position - s.logits_shift, index_t{0}) - s.rows.first;
   }
 
   template <element T>

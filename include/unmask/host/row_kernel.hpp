@@ -151,7 +151,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     token_id token = row.first_token + first;
     float second = -math::infinity();
     [[maybe_unused]] const float best_before = so_far.best;
-    if (best > so_far.best || best == 0.0F) {  // which of -0 and +0 came first shows in the bits
+    if (best > so_far.best || best == 0.0F) {  // the first of -0 and +0 wins, for equal bits
       const index_t column = first_largest(z, padded, best);
       best = at(z, column);
       if (best > so_far.best) {

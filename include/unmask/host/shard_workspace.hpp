@@ -30,7 +30,6 @@ class shard_workspace {
                   index_t nodes,
                   const auto& where)
       : vocab_(model.vocab)
-      , row_shift_(model.logits_shift)
       , columns_(columns)
       , nodes_(nodes)
       , most_rows_(static_cast<std::size_t>(capacity.sequences) *
@@ -68,7 +67,7 @@ class shard_workspace {
         const segment& s = all[static_cast<std::size_t>(k)];
         const index_t before = s.first_row - all[static_cast<std::size_t>(mine.first)].first_row;
         const index_t position = m.status->next.score.first + i;
-        const index_t r = before + math::max(position - row_shift_, 0) - s.rows.first;
+        const index_t r = before + math::max(position - s.logits_shift, 0) - s.rows.first;
         const T* const row_of_logits = columns_.empty() ? nullptr : logits.row(r);
         reader_.enqueue(m, branch, i, row_of_logits, modifiers.from_row(r), columns_);
       }
@@ -158,7 +157,6 @@ class shard_workspace {
   }
 
   index_t vocab_;
-  index_t row_shift_;
   range columns_;
   index_t nodes_;
   std::size_t most_rows_;

@@ -33,7 +33,7 @@ struct stage_kernel<UNMASK_SIMD> {
     if (begin % 32 != 0) {
       return form::staged;
     }
-    index_t left_out = 0;  // of a few looked at
+    index_t left_out = 0;  // sampled every 256 columns
     for (index_t j = 0; j < count; j += 256) {
       left_out += row.allowed[(begin + j) / 32] == 0 ? 256 : 0;
     }

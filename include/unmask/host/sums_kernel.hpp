@@ -52,8 +52,8 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
 
   // canonical::sums_of of columns from which any shift was already subtracted, and the maximum of
   // the chunk, in sweeps over two vectors of lanes: their sums, and what is between two columns,
-  // fit into 16 registers. A column is begun before the one above it is added, so that half of its
-  // chain of operations has passed: the schedulers of a processor hold too few that wait.
+  // fit into 16 registers. Software pipelining: the next column starts before the current one is
+  // added, to hide the latency of its operations.
   template <statistics S, class Z, std::size_t Size>
   UNMASK_TARGET static float sums_of(Z z,
                                      index_t padded,

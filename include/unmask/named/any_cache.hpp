@@ -46,6 +46,9 @@ struct any_cache {
     return rule.visit([](const auto& r) { return picking<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  [[nodiscard]] UNMASK_HD bool reviews_now() const {
+    return rule.visit([](const auto& r) { return reviewing<std::remove_cvref_t<decltype(r)>>; });
+  }
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     const step_reduction none{};
     context_of_rule one{{}, context.sequence.of_rule, none, context.at};
@@ -58,6 +61,7 @@ struct any_cache {
       return sum;
     });
   }
+  [[nodiscard]] UNMASK_HD bool caches_now() const { return !rule.holds<whole_passes>(); }
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
     context_of_rule one{{}, context.sequence.of_rule, context.step_reduction, context.at};
     rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });

@@ -64,6 +64,10 @@ struct any_layer_rule {
   /// False for no rule: at_layer() is then never called.
   [[nodiscard]] UNMASK_HD bool skips_now() const { return !rule.holds<whole_layers>(); }
 
+  [[nodiscard]] UNMASK_HD bool processes_now() const {
+    return rule.visit(
+        [](const auto& r) { return logits_processor<std::remove_cvref_t<decltype(r)>>; });
+  }
   UNMASK_HD void process(auto& row, auto& context) const {
     rule.visit_with(context, [&row](const auto& r, auto& inner) {
       if constexpr (logits_processor<std::remove_cvref_t<decltype(r)>>) {

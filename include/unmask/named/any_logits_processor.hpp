@@ -50,14 +50,13 @@ struct any_logits_processors : logits_processor_list {
   static constexpr bool reads_sequence = true;
   static constexpr bool processes_committed = true;
 
+  [[nodiscard]] UNMASK_HD bool processes_now() const { return count > 0; }
   [[nodiscard]] UNMASK_HD bool reads_sequence_now() const {
-    bool any = false;
-    for (index_t i = 0; i < count; ++i) {
-      any = any || rules[i].visit([](const auto& r) {
-        return sequence_reading<std::remove_cvref_t<decltype(r)>>;
-      });
-    }
-    return any;
+    return any_of_them(
+        [](const auto& r) { return sequence_reading<std::remove_cvref_t<decltype(r)>>; });
+  }
+  [[nodiscard]] UNMASK_HD bool probes_now() const {
+    return any_of_them([](const auto& r) { return probing<std::remove_cvref_t<decltype(r)>>; });
   }
 
   UNMASK_HD void track(auto& list, auto& context) const {
@@ -102,6 +101,13 @@ struct any_logits_processors : logits_processor_list {
   }
 
  private:
+  [[nodiscard]] UNMASK_HD bool any_of_them(const auto& ask) const {
+    bool any = false;
+    for (index_t i = 0; i < count; ++i) {
+      any = any || rules[i].visit(ask);
+    }
+    return any;
+  }
   [[nodiscard]] UNMASK_HD static bool is_committed(const auto& context) {
     return !context.at.view->is_masked(context.at.position);
   }

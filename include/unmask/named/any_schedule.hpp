@@ -5,8 +5,10 @@
 #include <unmask/named/own_parts.hpp>
 #include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -19,6 +21,8 @@ struct any_schedule {
                                 single_block,
                                 block_pipeline,
                                 slow_fast,
+                                sliding_block,
+                                block_at_delimiter<8>,
                                 edited_blocks,
                                 replay_by_address>;
   rules rule;
@@ -52,17 +56,27 @@ struct any_schedule {
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
-    rule.visit_with(context, [&](const auto& r, auto& inner) {
-      if (q.masked_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
-        next.end = ending::complete;
-        return;
+    rule.visit_with(context, [&](const auto& r, auto& inner) { r.schedule(q, next, inner); });
+  }
+  [[nodiscard]] UNMASK_HD bool paces_now() const {
+    return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
+  }
+
+  [[nodiscard]] UNMASK_HD bool ends_blocks_now() const {
+    return rule.visit([](const auto& r) { return block_ending<std::remove_cvref_t<decltype(r)>>; });
+  }
+  UNMASK_HD index_t block_end(const sequence_view& q, const plan& now, auto& context) const {
+    return rule.visit_with(context, [&](const auto& r, auto& inner) {
+      if constexpr (block_ending<std::remove_cvref_t<decltype(r)>>) {
+        return r.block_end(q, now, inner);
+      } else {
+        return now.score.last;
       }
-      r.schedule(q, next, inner);
     });
   }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
-              step_reducing<any_schedule>);
+              step_reducing<any_schedule> && block_ending<any_schedule>);
 
 /// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops

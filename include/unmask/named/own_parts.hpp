@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// Parts of one's own in policies by name.
+/// User-defined parts in policy texts.
 ///
 /// UNMASK_OWN_PARTS names a header that lists them, quoted:
 ///

@@ -136,7 +136,7 @@ class policy_text_reader {
                : quoted(rest.substr(0, std::max(utf8_character_size(rest), std::size_t{1})));
   }
 
-  // How to write what stands behind a part that has ended, for a message.
+  // The correct spelling of the text after a part, for a message.
   [[nodiscard]] std::string hint(const part_text& part) const {
     const std::string_view rest = text_.substr(at_);
     const char next = rest.empty() ? '\0' : rest[0];

@@ -7,14 +7,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// What a trace did at a position in a step.
+/// Action of a trace at a position in a step.
 enum class replay_action : std::uint8_t { hold, commit, replace, remask };
 
 /// A candidate of a trace.
 struct replay_entry {
   index_t position = 0;                        ///< Its position.
   token_id token = no_token;                   ///< The token proposed for it.
-  replay_action action = replay_action::hold;  ///< What the step did.
+  replay_action action = replay_action::hold;  ///< Action of the step.
 };
 
 /// A step of a trace.

@@ -20,12 +20,24 @@ namespace UNMASK_NAMESPACE::step {
 UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
 /// True if an edit of rows depends on the tokens around a position.
 UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
+/// True if a part edits or probes rows after their read.
+UNMASK_ACTIVE(processes_now, turns, processes_now)
+/// True if a part reports probabilities of tokens.
+UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 /// True if a part reads the probability of committed tokens.
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.
 UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
 /// True if a part makes committed positions candidates.
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
+/// True if a part remasks the least certain tokens.
+UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if the ranking reads the step reduction.
+UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
+/// True if a part reduces over the commits of a step.
+UNMASK_ACTIVE(reviews_now, reviews, reviews_now)
+/// True if a schedule decides itself when the sequence is complete.
+UNMASK_ACTIVE(paces_now, paces, paces_now)
 /// True if a part compares rows with those of the previous step.
 UNMASK_ACTIVE(compares_now, compares, compares_now)
 /// True if a part keeps only the most probable tokens of a row.
@@ -34,10 +46,14 @@ UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
 UNMASK_ACTIVE(branches_now, branches, branches_now)
 /// True if a part decides on a canvas.
 UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
+/// True if a cache limits the positions of a pass.
+UNMASK_ACTIVE(caches_now, caches, caches_now)
 /// True if a cache excludes single positions from a pass.
 UNMASK_ACTIVE(picks_now, picks, picks_now)
 /// True if a layer rule selects positions.
 UNMASK_ACTIVE(skips_now, skips, skips_now)
+/// True if a schedule finds the end of a block in its rows.
+UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
 
 /// True if layers compute some of the positions only.

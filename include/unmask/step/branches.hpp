@@ -112,7 +112,7 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
       next.query.last += farthest - next.score.last;
       next.keys.last += farthest - next.score.last;
       next.score.last = farthest;
-      m.status->rows.last = farthest - s.model.logits_shift;
+      m.status->rows.last = farthest - next.logits_shift;
     }
   }
 }

@@ -199,15 +199,16 @@ template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::probes > 0) {
     index_t probe_results = 0;
-    for_each_in_rounds(
-        t, m.status->next.score.size() * Policy::probes, [&](index_t n, bool is_there) {
-          const bool is_answer = is_there && m.probed[n].token != no_token;
-          const lane_count found = t.count(is_answer);
-          if (is_answer) {
-            m.probe_results[probe_results + found.before] = m.probed[n];
-          }
-          probe_results += found.all;
-        });
+    const index_t entries =
+        probes_now(*m.policy) ? m.status->next.score.size() * Policy::probes : 0;
+    for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
+      const bool is_answer = is_there && m.probed[n].token != no_token;
+      const lane_count found = t.count(is_answer);
+      if (is_answer) {
+        m.probe_results[probe_results + found.before] = m.probed[n];
+      }
+      probe_results += found.all;
+    });
     if (t.lane() == 0) {
       m.status->report.last_probabilities = probe_results;
     }
@@ -283,7 +284,7 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       const index_t skipped =
           Policy::branches && w.before > 0 && position < w.placed.position ? 1 : 0;
       m.entries[w.noted + entries.before - skipped] =
-          entry_of(m, position, token, log_probability_of(candidate_at(m, i)));
+          entry_of(m, position, token, log_probability_of(candidate_at(m, i)), m.ranks[i]);
       s.tokens[position] = token;
       if (opens || o == outcome::commits) {
         m.marks[position] = opens ? mark::masked : mark::committed;

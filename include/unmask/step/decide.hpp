@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/plan_next.hpp>
+#include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
@@ -42,14 +43,17 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   phase::store_previous_rows(t, m);
 }
 
-/// Sorts the candidates and computes the sums over better-ranked ones. Returns their number.
+/// Sorts the candidates and computes the sums over better-ranked ones; a schedule may end the
+/// scored range before. Returns their number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
   phase::reduce(t, m);
+  phase::end_block(t, m);
+  phase::rank_by_reduction(t, m);
   anchor(t, m);
   const index_t count = phase::candidates(m);
-  place(t, m, count);
+  phase::store_ranks(t, m, count);
   phase::add_up_costs(t, m, count);
   return count;
 }
@@ -61,6 +65,7 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
+  phase::remask_least(t, m);
 }
 
 /// Refuses accepted candidates that cannot stand together with those before them.

@@ -113,7 +113,7 @@ template <class Policy>
                                                            index_t i,
                                                            outcome o) {
   const candidate<Policy::required> c = candidate_at(m, i);
-  candidate_entry e{entry_of(m, c.position, proposal(m, i), log_probability_of(c))};
+  candidate_entry e{entry_of(m, c.position, proposal(m, i), log_probability_of(c), m.ranks[i])};
   e.outcome = reported_outcome(m, i, m.row(i).valid(), o);
   e.committed = o == outcome::commits || o == outcome::rewins || o == outcome::edited;
   const bool is_by_none =

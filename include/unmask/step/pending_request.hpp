@@ -27,7 +27,7 @@ class pending_request {
 
   /// Makes the request of the next step of every running slot that is not left out. Returns false
   /// if no such sequence runs.
-  bool make(std::span<const slot_status> statuses, index_t logits_shift);
+  bool make(std::span<const slot_status> statuses);
 
   /// Leaves no slot out of the next request.
   void choose_all();
@@ -61,7 +61,7 @@ class pending_request {
  private:
   // True if there is a segment that was not read yet, or one that was.
   [[nodiscard]] bool any(bool unread) const;
-  void add(index_t slot, const slot_status& status, index_t b, index_t logits_shift);
+  void add(index_t slot, const slot_status& status, index_t b);
 
   fixed_array<segment> segments_;  ///< [0, count_) are of this request
   fixed_array<bool> unread_;       ///< true for each segment that read() has not read yet
@@ -73,15 +73,14 @@ class pending_request {
 };
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY bool pending_request::make(std::span<const slot_status> statuses,
-                                          index_t logits_shift) {
+UNMASK_LIBRARY bool pending_request::make(std::span<const slot_status> statuses) {
   count_ = 0;
   rows_ = 0;
   changed_ = false;
   for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
     const plan& next = statuses[slot].next;
     for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
-      add(static_cast<index_t>(slot), statuses[slot], b, logits_shift);
+      add(static_cast<index_t>(slot), statuses[slot], b);
     }
   }
   return out_ = count_ > 0;
@@ -171,18 +170,23 @@ UNMASK_LIBRARY bool pending_request::any(bool unread) const {
   return found;
 }
 
-UNMASK_LIBRARY void
-pending_request::add(index_t slot, const slot_status& status, index_t b, index_t logits_shift) {
+UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status, index_t b) {
   const plan& next = status.next;
-  segment s{slot, b, {}, next.query, status.rows, rows_, next.keys, next.evict};
-  if (b > 0) {
-    s.placed = next.branch[b - 1];
-  }
+  segment s{.slot = slot,
+            .branch = b,
+            .placed = b > 0 ? next.branch[b - 1] : placement{},
+            .query = next.query,
+            .rows = status.rows,
+            .first_row = rows_,
+            .keys = next.keys,
+            .evict = next.evict,
+            .attention = next.attention,
+            .logits_shift = next.logits_shift};
   if (next.branches > 0) {
     const index_t last = next.branch_last[b];
     s.query.last -= next.score.last - last;
     s.keys.last -= next.score.last - last;
-    s.rows.last = math::min(s.rows.last, math::max(last - 1 - logits_shift, 0) + 1);
+    s.rows.last = math::min(s.rows.last, math::max(last - 1 - next.logits_shift, 0) + 1);
   }
   segments_[count_] = s;
   unread_[count_++] = true;

@@ -3,6 +3,7 @@
 
 #include <unmask/step/commit.hpp>
 #include <unmask/step/layers.hpp>
+#include <unmask/step/remask_least.hpp>
 
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
@@ -102,10 +103,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       conclude(m, m.status->next.score);
       end_of_answer = answer_end(m, next.end);
     }
-  } else if (q.masked_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
+  } else if (q.masked_count == 0 && (!paces_now(*m.policy) || is_over) &&
+             (is_over || !goes_on(m, at))) {
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};
+    next.logits_shift = s.model.logits_shift;
     schedule(m, next, at);
     next.keys = next.query;
     set_query(m, next, at);
@@ -130,7 +133,7 @@ template <class Policy>
 UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const plan& next = m.status->next;
   range& rows = m.status->rows;
-  const index_t shift = m.state->model.logits_shift;
+  const index_t shift = next.logits_shift;
   if (t.lane() == 0) {
     const index_t none = next.active() ? math::max(next.score.last - shift, index_t{0}) : 0;
     rows = {none, none};
@@ -162,7 +165,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < Policy::probes; ++k) {
+      for (index_t k = 0; k < (probes_now(*m.policy) ? Policy::probes : 0); ++k) {
         m.probed[i * Policy::probes + k].token = no_token;
       }
       if (!m.reads(i)) {

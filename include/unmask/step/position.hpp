@@ -328,10 +328,10 @@ template <statistics S>
 }
 
 /// The report entry of a token at a scored position.
-[[nodiscard]] UNMASK_HD inline commit_entry
-entry_of(const slot_arrays& m, index_t position, token_id token, float log_probability) {
+[[nodiscard]] UNMASK_HD inline commit_entry entry_of(
+    const slot_arrays& m, index_t position, token_id token, float log_probability, index_t rank) {
   const step_info at = info_of(*m.state, m.status->next, position);
-  return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step};
+  return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step, rank};
 }
 
 /// Lane 0: writes a token to a masked position, and reports it.
@@ -340,7 +340,7 @@ UNMASK_HD void commit_token(const slot_memory<Policy>& m,
                             index_t position,
                             token_id token,
                             float log_probability) {
-  m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability);
+  m.entries[m.status->report.last_commits++] = entry_of(m, position, token, log_probability, -1);
   m.state->tokens[position] = token;
   m.marks[position] = mark::committed;
   m.reset(m.cell_of(position));

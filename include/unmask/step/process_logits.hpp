@@ -39,12 +39,14 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
   return row.has_untracked();
 }
 
-/// Processes each row that was read. Rows of a policy that truncates and tracks tokens were already
-/// processed while they were read, before the truncation.
+/// Processes each row that was read, if a part changes rows or has tracked tokens. Rows of a policy
+/// that truncates and tracks tokens were already processed while they were read, before the
+/// truncation.
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    if (slot_memory<Policy>::tracks && truncates_now(*m.policy)) {
+    const bool changes_rows = processes_now(*m.policy) || tracks_current_now(*m.policy);
+    if (!changes_rows || (slot_memory<Policy>::tracks && truncates_now(*m.policy))) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {

@@ -190,7 +190,6 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_needs needs_of(const session_capacity& capacity) {
   return {.branches = Policy::branches ? capacity.branches : 0,
           .compares = Policy::compares,
-          .spans = Policy::needs_spans,
           .anchors = Policy::anchors,
           .layered = Policy::layered,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,

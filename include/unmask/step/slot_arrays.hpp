@@ -97,7 +97,6 @@ using slot_layout = array_layout<64>;
 struct slot_needs {
   index_t branches = 0;          ///< lookahead branches
   bool compares = false;         ///< rows are compared with those of the previous step
-  bool spans = false;            ///< candidates are ranked within spans, too
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
@@ -107,7 +106,6 @@ struct slot_needs {
   [[nodiscard]] constexpr slot_needs joined(const slot_needs& other) const {
     return {.branches = math::max(branches, other.branches),
             .compares = compares || other.compares,
-            .spans = spans || other.spans,
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
@@ -147,8 +145,8 @@ struct slot_arrays {
   /// By rank.
   float* cost_before = at.take<float>(window);
   float* largest_before = at.take<float>(window);
-  /// The rank within the span, -1 for no candidate. Only if the policy needs spans.
-  index_t* ranks = at.take<index_t>(needs.spans ? window : 0);
+  /// The rank, -1 for no candidate.
+  index_t* ranks = at.take<index_t>(window);
   /// Whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(needs.anchors ? window : 0);
   /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the

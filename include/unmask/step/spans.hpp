@@ -7,25 +7,6 @@
 /// or whose row is invalid, ends a span. Compiled only into policies with a span_aware part.
 namespace UNMASK_NAMESPACE::step {
 
-/// Stores the rank of every scored position, so that candidates find their neighbours'.
-template <class Policy>
-UNMASK_HD void place(const auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::needs_spans) {
-    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
-      m.ranks[i] = -1;
-    }
-    t.sync();
-    for (index_t r = t.lane(); r < count; r += t.lanes()) {
-      m.ranks[key_index(m.keys[r])] = r;
-    }
-    t.sync();
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
-    static_cast<void>(count);
-  }
-}
-
 /// Better-ranked candidates in the span of scored position i. O(length of the span).
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t span_rank_of(const slot_memory<Policy>& m, index_t i) {

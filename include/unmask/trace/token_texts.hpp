@@ -16,7 +16,7 @@
 namespace UNMASK_NAMESPACE::detail {
 
 /// The texts of the tokens of a trace, each of which is written once, in the first line with the
-/// token. One that throws is asked for again where its token occurs again.
+/// token. One that throws is requested again where its token occurs again.
 class token_texts {
  public:
   /// Tokens of [0, vocab) have a text, if there is a function for it.

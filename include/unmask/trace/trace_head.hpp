@@ -41,8 +41,8 @@ struct trace_head {
   std::string policy;              ///< Text of the policy.
   std::vector<std::string> parts;  ///< Its parts in written order: part_texts().
   /// Returns the text of a token of the vocabulary; empty: the trace has none. What it throws comes
-  /// out of trace_writer; the line is written without this text, which is asked for again where the
-  /// token occurs again.
+  /// out of trace_writer; the line is written without this text, which is requested again where
+  /// the token occurs again.
   std::function<std::string(token_id)> text = {};
 };
 

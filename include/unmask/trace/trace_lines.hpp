@@ -156,6 +156,7 @@ class trace_lines {
     line_.key("outcome");
     line_.string(outcomes_);
     column("by", all, &candidate_entry::part);
+    column("rank", all, &candidate_entry::rank);
     if (!s.layers.empty()) {
       line_.key("layers");
       line_.numbers(s.layers);

@@ -23,7 +23,7 @@ struct traced_step {
   std::vector<index_t> position;           ///< Positions of the candidates, ascending.
   std::vector<token_id> token;             ///< The proposed tokens.
   std::vector<float> log_probability;      ///< -inf where the trace has none.
-  std::vector<candidate_outcome> outcome;  ///< What the step did.
+  std::vector<candidate_outcome> outcome;  ///< Outcome of each.
   index_t line = 0;                        ///< Its line in the text, from 1.
 };
 

@@ -100,7 +100,7 @@ struct composition {
 
 /// Policies that a search tries: of parts that change how tokens are selected, not what the model
 /// says. No sampling, no edits of given tokens, nothing that ends a decode early; caches and layer
-/// rules, which save no forward passes, if asked for.
+/// rules, which save no forward passes, on request.
 class search_space {
  public:
   /// Reads known_parts().

@@ -206,7 +206,7 @@ inline void mark_efficient(std::vector<point>& points, measure m) {
   return area;
 }
 
-/// Results of policies on problems, decoded when first asked for.
+/// Results of policies on problems, decoded on first use.
 class results {
  public:
   /// Function that gets each result of the engine.

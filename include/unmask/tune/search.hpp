@@ -19,11 +19,11 @@ struct search {
   std::function<void(std::string_view stage, index_t done, index_t of)> progress = {};
 };
 
-/// What a search found.
+/// Result of a search.
 struct tuned {
   bool reaches = false;  ///< Whether a policy reached the target; otherwise `best` is most right.
   bool stopped = false;  ///< Whether search::stop ended it.
-  point best;            ///< The policy, on the problems of the search: of many the luckiest.
+  point best;            ///< Result on the search set: the best of many, so optimistic.
   point chosen;          ///< The same on those of the choice, which showed that it is right enough.
   point checked;         ///< The same on the problems of the check.
   std::vector<point> singles;     ///< Single rules on the problems of the check, those that cost

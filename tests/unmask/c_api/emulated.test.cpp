@@ -94,16 +94,17 @@ logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
     for (std::int32_t slot = 0; slot < 2; ++slot) {  // waits, and the logits may go
       const unmask_candidate* entries = nullptr;
       std::int32_t count = 0;
-      EXPECT_EQ(unmask_candidates(s.get(), slot, &entries, &count), UNMASK_OK);
+      EXPECT_EQ(unmask_candidates(s.get(), slot, sizeof(unmask_candidate), &entries, &count),
+                UNMASK_OK);
       unmask_plan plan = UNMASK_PLAN_INIT;
       EXPECT_EQ(unmask_get_plan(s.get(), slot, &plan), UNMASK_OK);
       said[2].insert(said[2].end(),
                      {plan.winner, plan.freeze_first, plan.freeze_last, plan.refresh});
       for (std::int32_t i = 0; i < count; ++i) {
         said[2].insert(said[2].end(),
-                       {entries[i].commit.position,
-                        entries[i].commit.token,
-                        entries[i].commit.committed,
+                       {entries[i].position,
+                        entries[i].token,
+                        entries[i].committed,
                         entries[i].outcome,
                         entries[i].part,
                         std::bit_cast<std::int32_t>(entries[i].confidence),

@@ -497,9 +497,10 @@ TEST(Allocation, IsNotInAStepInC) {
     const unmask_probability* answers = nullptr;
     std::int32_t n = 0;
     unmask_report report = UNMASK_REPORT_INIT;
-    ASSERT_EQ(unmask_committed(s.get(), 0, &commits, &n), UNMASK_OK);
-    ASSERT_EQ(unmask_candidates(s.get(), 0, &candidates, &n), UNMASK_OK);
-    ASSERT_EQ(unmask_probabilities(s.get(), 0, &answers, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_committed(s.get(), 0, sizeof(unmask_commit), &commits, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_candidates(s.get(), 0, sizeof(unmask_candidate), &candidates, &n), UNMASK_OK);
+    ASSERT_EQ(unmask_probabilities(s.get(), 0, sizeof(unmask_probability), &answers, &n),
+              UNMASK_OK);
     ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
     ++steps;
   }

@@ -2,49 +2,38 @@
 // The examples in comments of parts do what they say, and every part that has a name has one.
 // include/unmask/policy/README.md, "Examples in comments", says how they are written.
 #include <unmask/named/read_policy.hpp>
-#include <unmask/named_policy.hpp>
-#include <unmask/policy/commit/profile_json.hpp>
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "support/bound_session.hpp"
+#include "support/written_decode.hpp"
 
 namespace unmask {
 namespace {
 
-constexpr token_id mask = 26;  // behind the letters
+using testing::words;
+using testing::written_decode;
 
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
+// Those parts of the text that match.
+std::vector<std::string> split(const std::string& text, const std::regex& piece) {
   std::vector<std::string> all;
-  for (std::string x; in >> x;) {
-    all.push_back(x);
+  for (auto m = std::sregex_iterator(text.begin(), text.end(), piece); m != std::sregex_iterator();
+       ++m) {
+    all.push_back((*m)[1]);
   }
   return all;
 }
 
-std::string rounded(double x) {
-  std::ostringstream out;
-  out << std::round(x * 100.0) / 100.0;
-  return out.str();
-}
-
 struct example {
-  std::string part;    ///< that the comment is of
-  std::string whole;   ///< as it stands in the comment
-  std::string policy;  ///< a text
-  std::string input;   ///< ", rows a90 b80, blocks of 2"
-  std::string output;  ///< "runs 0-3 2-3"
+  std::string part;   ///< that the comment is of
+  std::string whole;  ///< as it stands in the comment
+  written_decode decode;
 };
 
 // The parts that have a name, and what joins commit rules.
@@ -75,7 +64,11 @@ void add_examples(std::vector<example>& all, std::ifstream in) {
     for (auto m = std::sregex_iterator(comment.begin(), comment.end(), form);
          m != std::sregex_iterator() && parts.contains(name[1]);
          ++m) {
-      all.push_back({name[1], (*m)[0], (*m)[1], (*m)[2], (*m)[3]});
+      all.push_back({name[1],
+                     (*m)[0],
+                     {(*m)[1],
+                      split((*m)[2], std::regex(", ([^,]+)")),
+                      split((*m)[3], std::regex("([^;]+)"))}});
     }
     comment.clear();
   }
@@ -92,256 +85,13 @@ std::vector<example> examples_of_the_headers() {
   return all;
 }
 
-// Probabilities of the 26 letters and the mask: those of "a60b30"; z has the rest.
-std::vector<double> row_of(const std::string& text) {
-  std::vector<double> row(mask + 1, 0.0);
-  const std::regex entry(R"(([a-y])(\d+(?:\.\d+)?))");
-  double rest = 1.0;
-  std::string read;
-  for (auto m = std::sregex_iterator(text.begin(), text.end(), entry); m != std::sregex_iterator();
-       ++m) {
-    const double p = std::stod((*m)[2]) / 100.0;
-    row[std::size_t((*m)[1].str()[0] - 'a')] = p;
-    rest -= p;
-    read += (*m)[0];
-  }
-  EXPECT_EQ(read, text) << "a row of an example";
-  EXPECT_GT(rest, -1e-9) << text;
-  row['z' - 'a'] = std::max(rest, 0.0);
-  return row;
-}
-
-struct scene {
-  std::vector<std::vector<std::vector<double>>> rows;  ///< [pass][position of the answer][token]
-  std::string prompt;
-  index_t block_length = 0;
-  token_id eos = no_token;
-  index_t layers = 0;
-  calibrated_threshold<> profile;
-  [[nodiscard]] index_t start() const { return static_cast<index_t>(prompt.size()); }
-  [[nodiscard]] index_t length() const { return start() + static_cast<index_t>(rows[0].size()); }
-};
-
-scene scene_of(const std::string& input) {
-  scene s;
-  const std::regex clause(", ([^,]+)");
-  for (auto m = std::sregex_iterator(input.begin(), input.end(), clause);
-       m != std::sregex_iterator();
-       ++m) {
-    const std::vector<std::string> w = words((*m)[1]);
-    if (w[0] == "rows" || w[0] == "then" || w[0] == "confidences") {
-      s.rows.emplace_back();
-      for (std::size_t i = 1; i < w.size(); ++i) {
-        const bool is_number = w[0] == "confidences";
-        s.rows.back().push_back(
-            row_of(is_number ? "a" + std::to_string(100.0 * std::stod(w[i])) : w[i]));
-      }
-    } else if (w[0] == "prompt") {
-      s.prompt = w[1];
-    } else if (w[0] == "blocks") {
-      s.block_length = std::stoi(w[2]);
-    } else if (w[0] == "EOS") {
-      s.eos = w[1][0] - 'a';
-    } else if (w[0] == "thresholds") {
-      for (std::size_t i = 1; i < w.size(); ++i) {
-        s.profile.cells[i - 1] = std::stof(w[i]);
-        s.profile.ends[i - 1] = static_cast<std::uint16_t>(i);
-      }
-      s.profile.blocks = static_cast<index_t>(w.size() - 1);
-    } else if (w.size() == 2 && w[1] == "layers") {
-      s.layers = std::stoi(w[0]);
-    } else {
-      ADD_FAILURE() << "'" << (*m)[1] << "' is no input of an example";
-    }
-  }
-  if (s.rows.empty()) {
-    throw std::invalid_argument("an example needs rows or confidences");
-  }
-  s.block_length = s.block_length > 0 ? s.block_length : s.length() - s.start();
-  s.profile.block_length = s.block_length;
-  s.profile.cap = 1.0F;
-  s.profile.slack = 0.0F;
-  return s;
-}
-
-// "2-4+7" for positions 2, 3, 4 and 7.
-std::string listed(const std::vector<index_t>& positions) {
-  std::string text;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    const std::size_t first = i;
-    while (i + 1 < positions.size() && positions[i + 1] == positions[i] + 1) {
-      ++i;
-    }
-    text += (text.empty() ? "" : "+") + std::to_string(positions[first]);
-    text += i > first ? "-" + std::to_string(positions[i]) : "";
-  }
-  return text.empty() ? "none" : text;
-}
-
-// All that an example may show of a decode, a word a pass.
-struct trace {
-  std::vector<std::string> states, runs, decides, computes, evicts, commits, reports;
-  std::string probability;  ///< of the last token that was written
-};
-
-// Runs a segment through the layers: the positions that each computes. The row of a position is
-// (1, 0) while it is masked and (0, 1) as soon as it has a token. `wanted` gets the positions whose
-// logits the policy reads.
-std::string layers_of(named_session::layer_pass& pass,
-                      const std::vector<token_id>& tokens,
-                      std::vector<std::vector<float>>& stored,
-                      std::vector<index_t>& wanted,
-                      trace& seen) {
-  std::vector<index_t> active(pass.positions().begin(), pass.positions().end());
-  seen.runs.push_back(listed(active));
-  std::string computed;
-  for (std::size_t l = 0; l < stored.size(); ++l) {
-    std::vector<index_t> here = active;
-    if (pass.hooks(static_cast<index_t>(l))) {
-      std::vector<float> now;
-      for (const index_t p : active) {
-        const bool masked = tokens[std::size_t(p)] == mask;
-        now.insert(now.end(), {masked ? 1.0F : 0.0F, masked ? 0.0F : 1.0F});
-      }
-      const auto chosen = pass.at_layer(
-          static_cast<index_t>(l),
-          host_hidden<float>(now.data(), static_cast<index_t>(active.size()), 2),
-          host_state<float>(stored[l].data(), static_cast<index_t>(tokens.size()), 2));
-      std::vector<index_t> next;
-      for (const index_t r : chosen.rows) {
-        next.push_back(active[std::size_t(r)]);
-      }
-      here = hook_follows_layer(pass.reads) ? here : next;
-      active = pass.skipped == skipping::dropped ? next : active;
-    }
-    computed += (l == 0 ? "" : "/") + listed(here);
-  }
-  for (const index_t r : pass.rows()) {
-    wanted.push_back(active[std::size_t(r)]);
-  }
-  return computed;
-}
-
-trace decode(const example& e, const scene& s) {
-  const file_source files = [&](const std::string&) { return to_json(s.profile); };
-  const named_policy parts = read_policy(e.policy, files);
-  const auto session = testing::make_bound(parts,
-                                           {.vocab = mask + 1,
-                                            .mask_token = mask,
-                                            .eos_token = s.eos,
-                                            .suppress_mask = !parts.draw.has_canvas,
-                                            .layers = s.layers},
-                                           {.length = s.length(), .window = s.length()});
-  std::vector<token_id> tokens(std::size_t(s.length()), mask);
-  for (std::size_t i = 0; i < s.prompt.size(); ++i) {
-    tokens[i] = s.prompt[i] - 'a';
-  }
-  session->start(
-      0,
-      tokens.data(),
-      s.length(),
-      {.prompt_length = s.start(), .length = s.length(), .block_length = s.block_length});
-  std::vector<std::vector<float>> stored(std::size_t(s.layers),
-                                         std::vector<float>(tokens.size() * 2));
-  trace seen;
-  while (const auto request = session->next()) {
-    const std::size_t pass_number = seen.states.size();
-    if (pass_number == 100) {
-      ADD_FAILURE() << e.whole << " does not end";
-      break;
-    }
-    const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
-    std::vector<float> logits;
-    const plan planned = session->planned(0);
-    std::vector<index_t> decided;
-    for (index_t p = planned.score.first; p < planned.score.last; ++p) {
-      decided.push_back(p);
-    }
-    seen.decides.push_back(listed(decided));
-    for (std::size_t n = 0; n < request->segments.size(); ++n) {
-      const segment& part = request->segments[n];
-      std::vector<index_t> wanted;
-      for (index_t p = part.rows.first; n > 0 && p < part.rows.last; ++p) {
-        wanted.push_back(p);
-      }
-      if (n == 0) {
-        auto pass = session->pass(n);
-        seen.computes.push_back(layers_of(pass, tokens, stored, wanted, seen));
-        seen.evicts.push_back(part.evict == eviction::none     ? "none"
-                              : part.evict == eviction::choose ? "choose"
-                                                               : "chosen");
-      }
-      for (const index_t p : wanted) {
-        const std::size_t i = std::size_t(std::max(p - s.start(), 0));
-        for (const double x : rows[i]) {
-          logits.push_back(x > 0.0 ? static_cast<float>(std::log(x)) : -60.0F);
-        }
-      }
-    }
-    session->supply(host_logits<float>(
-        logits.data(), static_cast<index_t>(logits.size()) / (mask + 1), mask + 1));
-    for (const commit_entry& c : session->committed(0)) {
-      seen.probability = rounded(std::exp(double(c.log_probability)));
-      if (pass_number == 0) {
-        seen.commits.push_back(seen.probability);
-      }
-    }
-    for (const token_probability& p : session->probabilities(0)) {
-      if (pass_number == 0) {
-        seen.reports.push_back(rounded(p.probability));
-      }
-    }
-    std::string state;
-    for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
-      state += tokens[i] == mask ? '_' : static_cast<char>('a' + tokens[i]);
-    }
-    seen.states.push_back("`" + state + "`");
-  }
-  return seen;
-}
-
-// Compares one part of the output, such as "runs 0-3 2-3", with the decode.
-void compare(const std::string& said, const trace& seen, const example& e) {
-  std::vector<std::string> w = words(said);
-  const bool goes_on = w.size() > 3 && w[w.size() - 3] == "and";  // "and so on"
-  w.resize(w.size() - (goes_on ? 3 : 0));
-  std::vector<std::string> found = seen.states;
-  if (w[0][0] == '`') {
-    if (w.size() > 2 && w[w.size() - 2] == "at") {
-      EXPECT_EQ(w.back(), seen.probability) << e.whole;
-      w.resize(w.size() - 2);
-    }
-    w.insert(w.begin(), "");
-  } else {
-    found = w[0] == "commits"    ? seen.commits
-            : w[0] == "runs"     ? seen.runs
-            : w[0] == "decides"  ? seen.decides
-            : w[0] == "computes" ? seen.computes
-            : w[0] == "evicts"   ? seen.evicts
-            : w[0] == "reports"  ? seen.reports
-                                 : std::vector<std::string>{"no output of an example"};
-  }
-  w.erase(w.begin());
-  if (goes_on && found.size() > w.size()) {
-    found.resize(w.size());
-  }
-  std::string is;
-  for (const std::string& x : found) {
-    is += x + " ";
-  }
-  EXPECT_EQ(found, w) << e.part << ": " << e.whole << "\nis " << is;
-}
-
 TEST(examples_in_comments, do_what_they_say) {
   for (const example& e : examples_of_the_headers()) {
     SCOPED_TRACE(e.whole);
-    trace seen;
-    EXPECT_NO_THROW(seen = decode(e, scene_of(e.input)));
-    const std::regex piece("[^;]+");
-    for (auto m = std::sregex_iterator(e.output.begin(), e.output.end(), piece);
-         m != std::sregex_iterator();
-         ++m) {
-      compare((*m)[0], seen, e);
+    testing::decode_seen seen;
+    EXPECT_NO_THROW(seen = testing::decode(e.decode.policy, testing::scene_of(e.decode.input)));
+    for (const std::string& said : e.decode.output) {
+      EXPECT_EQ(testing::difference(said, seen), "") << e.part << ", in place of " << said;
     }
   }
 }
@@ -349,7 +99,7 @@ TEST(examples_in_comments, do_what_they_say) {
 TEST(examples_in_comments, are_in_the_comment_of_every_part) {
   std::set<std::string> with_one;
   for (const example& e : examples_of_the_headers()) {
-    if (e.policy.find(e.part) != std::string::npos) {
+    if (e.decode.policy.find(e.part) != std::string::npos) {
       with_one.insert(e.part);
     }
   }

@@ -181,7 +181,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"tresh(0.9)", {"did you mean threshold?"}},
       {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
       {"random+threshold", {"did you mean at_random?"}},
-      {"entropy+timesteps", {"did you mean by_entropy or entropy_bound or entropy_cache?"}},
+      {"entropy+timesteps",
+       {"did you mean by_entropy or entropy_bound or entropy_below or entropy_cache?"}},
       {"Threshold(0.9)", {"no part 'Threshold'", "did you mean threshold?"}},
       {"TokensPerStep(2)", {"did you mean tokens_per_step?"}},
       {"eos+threshold", {"did you mean eos_penalty or eos_gate or eos_last or stop_at_eos?"}},
@@ -395,6 +396,16 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       EXPECT_EQ(problem_of(m.name), "none");
     }
   }
+  // Arguments by place are those of the first part, by name those of the part that has them.
+  EXPECT_EQ(read_policy("lopa_d2f(0.8, branches=7, add=0.2)").lookahead.branches, 7);
+  EXPECT_EQ(read_policy("lopa_d2f(branches=7)").lookahead.branches, 7);
+  EXPECT_EQ(read_policy("lopa_d2f(0.8)").lookahead.branches, 14);
+  EXPECT_THAT(problem_of("lopa_d2f(depth=7)"),
+              AllOf(HasSubstr("column 1: lopa_d2f has no argument 'depth', nor has a part of it"),
+                    HasSubstr("lookahead(14)")));
+  EXPECT_THAT(problem_of("lopa_d2f(0.8, value=0.9)"),
+              HasSubstr("value of threshold is given twice"));
+  EXPECT_THAT(problem_of("lopa_d2f(0.8, branches=99)"), HasSubstr("branches of lookahead"));
   const named_policy p =
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
@@ -633,7 +644,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9, inclusive=false)");
+  EXPECT_EQ(signature_of(known_parts()[8]), "threshold(value=0.9, inclusive=false)");
 }
 
 }  // namespace

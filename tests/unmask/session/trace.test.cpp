@@ -5,6 +5,7 @@
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/unmask.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -22,7 +23,7 @@ constexpr session_capacity traced{.sequences = 1, .length = 25, .window = 8, .tr
 bool equal(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&
          a.log_probability == b.log_probability && a.step == b.step && a.block == b.block &&
-         a.block_step == b.block_step;
+         a.block_step == b.block_step && a.rank == b.rank;
 }
 
 template <class Session>
@@ -59,6 +60,10 @@ TEST(trace, reports_every_candidate_with_its_probability) {
                     1e-5);
         EXPECT_EQ(candidates[i].step, seen.step);
         EXPECT_EQ(candidates[i].block, (candidates[i].position - 3) / 8);
+        const auto better = std::ranges::count_if(seen.masked, [&](const auto& other) {
+          return other.confidence > seen.masked[i].confidence;
+        });
+        EXPECT_EQ(candidates[i].rank, static_cast<index_t>(better));
       }
       expect_committed_equals_committed(s);
     });

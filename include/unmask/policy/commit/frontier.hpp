@@ -40,7 +40,7 @@ struct at_frontier {
 
   static constexpr part_label label{
       "at_frontier",
-      "commits at most reach behind the first masked position: for left-to-right grammars"};
+      "commits at most reach positions after the first masked one: for left-to-right grammars"};
   static constexpr knob<at_frontier> knobs[] = {{"reach", &at_frontier::reach, at_least(0)},
                                                 {"first", &at_frontier::first, at_least(0)},
                                                 {"last", &at_frontier::last, at_least(0)}};

@@ -51,7 +51,7 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
   return drift > 1e30F ? 1e30F : drift;
 }
 
-/// How the budget is distributed over the layers.
+/// Distribution of the budget over the layers.
 enum class sharing : unsigned char {
   by_change,  ///< in proportion to the mean change at the layer in the last pass; sums to the total
   /// As in the released code, whose weights are equal up to rounding: int(32 budget / layers),

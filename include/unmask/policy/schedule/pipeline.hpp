@@ -12,8 +12,8 @@ namespace UNMASK_NAMESPACE {
 /// step; the first joins at once. A block must commit at least one token a step as soon as the
 /// share `activate` of its predecessor is committed (for the first, at once); before that it
 /// commits only what the commit rule commits. Once an EOS token is committed, no further block
-/// joins, and the blocks that never joined are filled with it. A block without masked positions is
-/// skipped, so every pass has a masked position.
+/// joins, and the blocks that never joined are filled with it, unless `ends_at_eos` is false. A
+/// block without masked positions is skipped, so every pass has a masked position.
 ///
 /// The engine computes the sequence up to the last joined block, as for models that attend to no
 /// later block (D2F). With `whole_canvas` it computes all of it: for models trained with the masks
@@ -34,6 +34,7 @@ struct block_pipeline {
   float activate = 0.95F;
   index_t at_once = 8;
   bool whole_canvas = false;
+  bool ends_at_eos = true;
 
   struct sequence_state {
     index_t first = 0;
@@ -50,7 +51,8 @@ struct block_pipeline {
       {"add", &block_pipeline::add, within(0, 1)},
       {"activate", &block_pipeline::activate, within(0, 1)},
       {"at_once", &block_pipeline::at_once, within(1, max_active_blocks)},
-      {"whole_canvas", &block_pipeline::whole_canvas}};
+      {"whole_canvas", &block_pipeline::whole_canvas},
+      {"ends_at_eos", &block_pipeline::ends_at_eos}};
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
     const std::int64_t most = std::int64_t{at_once} * g.block_length;
@@ -116,8 +118,8 @@ struct block_pipeline {
     return b;
   }
 
-  [[nodiscard]] UNMASK_HD static bool holds_eos(const sequence_view& q, const range& r) {
-    index_t p = r.first;
+  [[nodiscard]] UNMASK_HD bool holds_eos(const sequence_view& q, const range& r) const {
+    index_t p = ends_at_eos ? r.first : r.last;
     while (p < r.last && (q.is_masked(p) || q.tokens[p] != q.eos_token)) {
       ++p;
     }

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# cmake -DFROM=<include> -DTO=<folder> -DVERSION=older|newer -P other_version.cmake: the header of C as
+# it was before the structures of arrays grew last, or as it will be when they have grown again.
+file(READ "${FROM}/unmask/c_api.h" text)
+function(change from to)
+  string(REGEX REPLACE "${from}" "${to}" changed "${text}")
+  if(changed STREQUAL text)
+    message(FATAL_ERROR "c_api.h does not say '${from}'")
+  endif()
+  set(text "${changed}" PARENT_SCOPE)
+endfunction()
+if(VERSION STREQUAL "older")
+  change("\n  int32_t attention;.*\n} unmask_segment;" "\n} unmask_segment;")
+  foreach(structure IN ITEMS commit candidate)
+    change("\n  int32_t rank;[^\n]*\n} unmask_${structure};" "\n} unmask_${structure};")
+  endforeach()
+else()
+  foreach(structure IN ITEMS segment commit candidate probability)
+    change("\n} unmask_${structure};" "\n  int32_t grown[3];\n} unmask_${structure};")
+  endforeach()
+endif()
+file(WRITE "${TO}/unmask/c_api.h" "${text}")

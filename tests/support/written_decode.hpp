@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Decodes that are written as text: a policy, the rows that a model returns, and what becomes of
+/// them. include/unmask/policy/README.md, "Examples in comments", has the notation.
+
+#include <unmask/named/read_policy.hpp>
+#include <unmask/named_policy.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
+
+#include <cmath>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/bound_session.hpp"
+
+namespace unmask::testing {
+
+inline constexpr token_id masked_letter = 26;  // behind the letters
+
+[[nodiscard]] inline std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> all;
+  for (std::string x; in >> x;) {
+    all.push_back(x);
+  }
+  return all;
+}
+
+[[nodiscard]] inline std::string rounded(double x) {
+  std::ostringstream out;
+  out << std::round(x * 100.0) / 100.0;
+  return out.str();
+}
+
+/// A decode as written.
+struct written_decode {
+  std::string policy;               ///< a text
+  std::vector<std::string> input;   ///< "rows a90 b80", "blocks of 2"
+  std::vector<std::string> output;  ///< "runs 0-3 2-3"
+};
+
+/// Probabilities of the 26 letters and the mask: those of "a60b30", where z has the rest, or "nan".
+[[nodiscard]] inline std::vector<double> row_of(const std::string& text) {
+  std::vector<double> row(masked_letter + 1, 0.0);
+  const std::regex entry(R"(([a-y])(\d+(?:\.\d+)?))");
+  double rest = 1.0;
+  std::string read;
+  for (auto m = std::sregex_iterator(text.begin(), text.end(), entry); m != std::sregex_iterator();
+       ++m) {
+    const double p = std::stod((*m)[2]) / 100.0;
+    row[std::size_t((*m)[1].str()[0] - 'a')] = p;
+    rest -= p;
+    read += (*m)[0];
+  }
+  if (text == "nan") {
+    row.assign(row.size(), std::nan(""));
+  } else if (read != text || rest < -1e-9) {
+    throw std::invalid_argument("'" + text + "' is no row of probabilities");
+  }
+  row['z' - 'a'] += std::max(rest, 0.0);
+  return row;
+}
+
+/// The model and the sequence of a decode.
+struct scene {
+  std::vector<std::vector<std::vector<double>>> rows;  ///< [pass][position of the answer][token]
+  std::string prompt;
+  index_t block_length = 0;
+  token_id eos = no_token;
+  index_t layers = 0;
+  calibrated_threshold<> profile;
+  [[nodiscard]] index_t start() const { return static_cast<index_t>(prompt.size()); }
+  [[nodiscard]] index_t length() const { return start() + static_cast<index_t>(rows[0].size()); }
+};
+
+/// Reads the input of a decode. Errors: std::invalid_argument.
+[[nodiscard]] inline scene scene_of(const std::vector<std::string>& input) {
+  scene s;
+  for (const std::string& clause : input) {
+    const std::vector<std::string> w = words(clause);
+    if (w[0] == "rows" || w[0] == "then" || w[0] == "confidences") {
+      s.rows.emplace_back();
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        const bool is_number = w[0] == "confidences";
+        s.rows.back().push_back(
+            row_of(is_number ? "a" + std::to_string(100.0 * std::stod(w[i])) : w[i]));
+      }
+      if (s.rows.back().size() != s.rows[0].size()) {
+        throw std::invalid_argument("'" + clause +
+                                    "' has another number of rows than the first pass");
+      }
+    } else if (w[0] == "prompt") {
+      s.prompt = w[1];
+    } else if (w[0] == "blocks") {
+      s.block_length = std::stoi(w[2]);
+    } else if (w[0] == "EOS") {
+      s.eos = w[1][0] - 'a';
+    } else if (w[0] == "thresholds") {
+      for (std::size_t i = 1; i < w.size(); ++i) {
+        s.profile.cells[i - 1] = std::stof(w[i]);
+        s.profile.ends[i - 1] = static_cast<std::uint16_t>(i);
+      }
+      s.profile.blocks = static_cast<index_t>(w.size() - 1);
+    } else if (w.size() == 2 && w[1] == "layers") {
+      s.layers = std::stoi(w[0]);
+    } else {
+      throw std::invalid_argument("'" + clause + "' is no input of a decode");
+    }
+  }
+  if (s.rows.empty()) {
+    throw std::invalid_argument("a decode needs rows or confidences");
+  }
+  s.block_length = s.block_length > 0 ? s.block_length : s.length() - s.start();
+  s.profile.block_length = s.block_length;
+  s.profile.cap = 1.0F;
+  s.profile.slack = 0.0F;
+  return s;
+}
+
+// "2-4+7" for positions 2, 3, 4 and 7.
+[[nodiscard]] inline std::string listed(const std::vector<index_t>& positions) {
+  std::string text;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < positions.size() && positions[i + 1] == positions[i] + 1) {
+      ++i;
+    }
+    text += (text.empty() ? "" : "+") + std::to_string(positions[first]);
+    text += i > first ? "-" + std::to_string(positions[i]) : "";
+  }
+  return text.empty() ? "none" : text;
+}
+
+/// All that may be written about a decode, a word a pass.
+struct decode_seen {
+  std::vector<std::string> states, runs, decides, computes, evicts, commits, reports;
+  std::string probability;  ///< of the last token that was written
+};
+
+// Runs a segment through the layers: the positions that each computes. The row of a position is
+// (1, 0) while it is masked and (0, 1) as soon as it has a token. `wanted` gets the positions whose
+// logits the policy reads.
+inline std::string layers_of(named_session::layer_pass& pass,
+                             const std::vector<token_id>& tokens,
+                             std::vector<std::vector<float>>& stored,
+                             std::vector<index_t>& wanted,
+                             decode_seen& seen) {
+  std::vector<index_t> active(pass.positions().begin(), pass.positions().end());
+  seen.runs.push_back(listed(active));
+  std::string computed;
+  for (std::size_t l = 0; l < stored.size(); ++l) {
+    std::vector<index_t> here = active;
+    if (pass.hooks(static_cast<index_t>(l))) {
+      std::vector<float> now;
+      for (const index_t p : active) {
+        const bool masked = tokens[std::size_t(p)] == masked_letter;
+        now.insert(now.end(), {masked ? 1.0F : 0.0F, masked ? 0.0F : 1.0F});
+      }
+      const auto chosen = pass.at_layer(
+          static_cast<index_t>(l),
+          host_hidden<float>(now.data(), static_cast<index_t>(active.size()), 2),
+          host_state<float>(stored[l].data(), static_cast<index_t>(tokens.size()), 2));
+      std::vector<index_t> next;
+      for (const index_t r : chosen.rows) {
+        next.push_back(active[std::size_t(r)]);
+      }
+      here = hook_follows_layer(pass.reads) ? here : next;
+      active = pass.skipped == skipping::dropped ? next : active;
+    }
+    computed += (l == 0 ? "" : "/") + listed(here);
+  }
+  for (const index_t r : pass.rows()) {
+    wanted.push_back(active[std::size_t(r)]);
+  }
+  return computed;
+}
+
+/// Decodes on the host, or on a stream, where a decode has no layers.
+/// Errors: those of the text and of the session; std::runtime_error for a decode of 100 passes.
+template <class Backend = on_host>
+[[nodiscard]] decode_seen
+decode(const std::string& policy, const scene& s, const Backend& where = {}) {
+  constexpr bool is_on_host = std::is_same_v<Backend, on_host>;
+  const file_source files = [&](const std::string&) { return to_json(s.profile); };
+  const named_policy parts = read_policy(policy, files);
+  const auto session = testing::make_bound(parts,
+                                           {.vocab = masked_letter + 1,
+                                            .mask_token = masked_letter,
+                                            .eos_token = s.eos,
+                                            .suppress_mask = !parts.draw.has_canvas,
+                                            .layers = s.layers},
+                                           {.length = s.length(), .window = s.length()},
+                                           where);
+  std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
+  for (std::size_t i = 0; i < s.prompt.size(); ++i) {
+    tokens[i] = s.prompt[i] - 'a';
+  }
+  session->start(
+      0,
+      tokens.data(),
+      s.length(),
+      {.prompt_length = s.start(), .length = s.length(), .block_length = s.block_length});
+  std::vector<std::vector<float>> stored(std::size_t(s.layers),
+                                         std::vector<float>(tokens.size() * 2));
+  decode_seen seen;
+  while (const auto request = session->next()) {
+    const std::size_t pass_number = seen.states.size();
+    if (pass_number == 100) {
+      throw std::runtime_error("the decode does not end");
+    }
+    const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
+    std::vector<float> logits;
+    const plan planned = session->planned(0);
+    std::vector<index_t> decided;
+    for (index_t p = planned.score.first; p < planned.score.last; ++p) {
+      decided.push_back(p);
+    }
+    seen.decides.push_back(listed(decided));
+    for (std::size_t n = 0; n < request->segments.size(); ++n) {
+      const segment& part = request->segments[n];
+      std::vector<index_t> wanted;
+      for (index_t p = part.rows.first; (n > 0 || !is_on_host) && p < part.rows.last; ++p) {
+        wanted.push_back(p);
+      }
+      if constexpr (is_on_host) {
+        if (n == 0) {
+          auto pass = session->pass(n);
+          seen.computes.push_back(layers_of(pass, tokens, stored, wanted, seen));
+          seen.evicts.push_back(part.evict == eviction::none     ? "none"
+                                : part.evict == eviction::choose ? "choose"
+                                                                 : "chosen");
+        }
+      }
+      for (const index_t p : wanted) {
+        const std::size_t i = std::size_t(std::max(p - s.start(), 0));
+        for (const double x : rows[i]) {
+          logits.push_back(std::isnan(x) ? static_cast<float>(x)
+                           : x > 0.0     ? static_cast<float>(std::log(x))
+                                         : -60.0F);
+        }
+      }
+    }
+    session->supply(
+        rows_view<float, Backend::space>(logits.data(),
+                                         static_cast<index_t>(logits.size()) / (masked_letter + 1),
+                                         masked_letter + 1));
+    static_cast<void>(session->report(0));  // the step is done, and the tokens are there
+    for (const commit_entry& c : session->committed(0)) {
+      seen.probability = rounded(std::exp(double(c.log_probability)));
+      if (pass_number == 0) {
+        seen.commits.push_back(seen.probability);
+      }
+    }
+    for (const token_probability& p : session->probabilities(0)) {
+      if (pass_number == 0) {
+        seen.reports.push_back(rounded(p.probability));
+      }
+    }
+    std::string state;
+    for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
+      state += tokens[i] == masked_letter ? '_' : static_cast<char>('a' + tokens[i]);
+    }
+    seen.states.push_back("`" + state + "`");
+  }
+  return seen;
+}
+
+/// True for a clause that difference() compares.
+[[nodiscard]] inline bool is_output(const std::string& clause) {
+  const std::string first = words(clause).front();
+  return first[0] == '`' || first == "commits" || first == "runs" || first == "decides" ||
+         first == "computes" || first == "evicts" || first == "reports";
+}
+
+/// Compares one part of the output, such as "runs 0-3 2-3", with the decode. Returns what was found
+/// in its place, nothing if it is as written.
+[[nodiscard]] inline std::string difference(const std::string& said, const decode_seen& seen) {
+  std::vector<std::string> w = words(said);
+  const bool goes_on = w.size() > 3 && w[w.size() - 3] == "and";  // "and so on"
+  w.resize(w.size() - (goes_on ? 3 : 0));
+  std::vector<std::string> found = seen.states;
+  std::string other_probability;
+  if (w[0][0] == '`') {
+    if (w.size() > 2 && w[w.size() - 2] == "at") {
+      other_probability = w.back() == seen.probability ? "" : "at " + seen.probability;
+      w.resize(w.size() - 2);
+    }
+    w.insert(w.begin(), "");
+  } else {
+    found = w[0] == "commits"    ? seen.commits
+            : w[0] == "runs"     ? seen.runs
+            : w[0] == "decides"  ? seen.decides
+            : w[0] == "computes" ? seen.computes
+            : w[0] == "evicts"   ? seen.evicts
+            : w[0] == "reports"  ? seen.reports
+                                 : std::vector<std::string>{"no output of a decode"};
+  }
+  w.erase(w.begin());
+  if (goes_on && found.size() > w.size()) {
+    found.resize(w.size());
+  }
+  if (found == w && other_probability.empty()) {
+    return {};
+  }
+  std::string is;
+  for (const std::string& x : found) {
+    is += x + " ";
+  }
+  return is.empty() ? "nothing" : is + other_probability;
+}
+
+}  // namespace unmask::testing
