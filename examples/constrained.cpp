@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A date, decoded in any order by a fake model that would rather write letters: every answer is one.
-// [constrained]
+// A date, decoded in any order by a fake model that would rather write letters: every answer is
+// one. [constrained]
 #include <unmask/constraint.hpp>
 #include <unmask/unmask.hpp>
 

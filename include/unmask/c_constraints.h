@@ -26,7 +26,7 @@ typedef struct unmask_token_bytes {
 typedef struct unmask_byte_automaton {
   uint32_t struct_size;      ///< sizeof of the structure, as the caller knows it
   uint32_t states;           ///< number of states
-  const uint32_t* next;      ///< [states][256]: the state behind each byte, or UINT32_MAX
+  const uint32_t* next;      ///< [states][256]: the state after each byte, or UINT32_MAX
   const uint8_t* accepting;  ///< [states]: not 0 where a string may end
   uint32_t start;            ///< the state before the first byte
   uint32_t reserved;         ///< 0
@@ -38,7 +38,7 @@ typedef struct unmask_byte_automaton {
 typedef struct unmask_token_transition {
   uint32_t from;  ///< the state before the token
   int32_t token;  ///< the token
-  uint32_t next;  ///< the state behind it
+  uint32_t next;  ///< the state after it
 } unmask_token_transition;
 
 /// Limits of a constraint: as constraint_limits.
@@ -82,7 +82,7 @@ unmask_constraint_from_transitions(const unmask_token_transition* transitions,
                                    const unmask_vocabulary* vocabulary,
                                    const unmask_constraint_limits* limits,
                                    unmask_constraint** constraint);
-/// The same language with a memory of its own, for sessions of another thread.
+/// The same language with a separate memory, for sessions of another thread.
 UNMASK_API unmask_status unmask_constraint_another(const unmask_constraint* constraint,
                                                    unmask_constraint** another);
 /// Frees a constraint; sequences keep what they need of it. Null has no effect.
@@ -90,12 +90,12 @@ UNMASK_API void unmask_constraint_free(unmask_constraint* constraint);
 /// Fewest tokens of a string of the language; 0 for null.
 UNMASK_API int32_t unmask_constraint_shortest(const unmask_constraint* constraint);
 /// Writes into `accepts` 1 if the tokens are a string of the language, with or without EOS tokens
-/// behind it, 0 if not.
+/// after it, 0 if not.
 UNMASK_API unmask_status unmask_constraint_accepts(const unmask_constraint* constraint,
                                                    const int32_t* tokens,
                                                    int32_t count,
                                                    int32_t* accepts);
-/// The state of a constrained field of the sequence in a slot behind its committed prefix:
+/// The state of a constrained field of the sequence in a slot after its committed prefix:
 /// unmask_constrained_field::state of the next block is 1 more.
 UNMASK_API unmask_status unmask_constraint_state(unmask_session* session,
                                                  int32_t slot,

@@ -31,7 +31,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// A handle: copies share the language and the memory, and a sequence keeps what it needs. One
 /// thread at a time may use the sessions that share a memory; another() makes a constraint with a
-/// memory of its own.
+/// separate memory.
 ///
 /// State: constraint_limits::bytes, of which pages that are never used take no memory, and the
 /// automaton, about 1 MB for 150,000 tokens and a small language.
@@ -51,9 +51,9 @@ class constraint final : public detail::any_constraint {
 
   /// A language given by transitions over tokens, such as those of an outlines-core Index.
   ///
-  /// Behind an accepting state EOS tokens may follow, and behind them only EOS tokens: transitions
+  /// After an accepting state EOS tokens may follow, and after them only EOS tokens: transitions
   /// of EOS tokens in the list are replaced by these. Errors: std::invalid_argument for states or
-  /// tokens that do not exist, two states behind one state and token, an EOS token behind a state
+  /// tokens that do not exist, two states after one state and token, an EOS token after a state
   /// that does not accept, too many states, a language without a string.
   [[nodiscard]] static constraint from_transitions(std::span<const token_transition> transitions,
                                                    std::uint32_t states,
@@ -76,7 +76,7 @@ class constraint final : public detail::any_constraint {
             limits};
   }
 
-  /// The same language with a memory of its own, for sessions of another thread.
+  /// The same language with a separate memory, for sessions of another thread.
   [[nodiscard]] constraint another() const { return {pool_->shared(), limits_}; }
 
   /// Fewest tokens of a string of the language.
@@ -92,14 +92,14 @@ class constraint final : public detail::any_constraint {
   [[nodiscard]] std::size_t bytes() const { return automaton().bytes(); }
   /// The model that it was made for.
   [[nodiscard]] const model_info& model() const override { return automaton().model; }
-  /// The state behind a token, or dead_state. from_start counts as the first state.
+  /// The state after a token, or dead_state. from_start counts as the first state.
   [[nodiscard]] std::uint32_t after(std::uint32_t state, token_id token) const {
     const auto& a = automaton();
     const std::uint32_t by = a.class_at(token);
     const std::uint32_t from = state == from_start ? a.start : state;
     return by == detail::constraints::no_class || from >= a.states ? dead_state : a.after(from, by);
   }
-  /// Whether these tokens are a string of the language, with or without EOS tokens behind it.
+  /// Whether these tokens are a string of the language, with or without EOS tokens after it.
   [[nodiscard]] bool accepts(std::span<const token_id> tokens) const {
     std::uint32_t state = automaton().start;
     for (const token_id v : tokens) {

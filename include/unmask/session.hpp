@@ -276,7 +276,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return workspace_.probabilities(slot, status(slot).report.last_probabilities);
   }
 
-  /// The state of a constrained field behind its committed prefix: constrained_field::state of the
+  /// The state of a constrained field after its committed prefix: constrained_field::state of the
   /// sequence with the next block, for hosts that decode an answer block by block. Errors:
   /// std::logic_error for a sequence without constraints, std::invalid_argument for a field that it
   /// does not have.

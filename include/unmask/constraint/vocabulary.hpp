@@ -37,7 +37,7 @@ struct trie {
   [[nodiscard]] std::size_t texts() const { return node_of.size(); }
 };
 
-/// What a constraint needs of a vocabulary.
+/// The data of a vocabulary.
 struct vocabulary_data {
   model_info model;
   std::vector<token_id> ends;  ///< tokens that end an answer, ascending

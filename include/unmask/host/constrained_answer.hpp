@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::detail {
 /// constructor only.
 class constrained_answer {
  public:
-  /// What the fields are started with: `start` has what is the same for all.
+  /// The start of the fields: `start` has what is the same for all.
   struct context {
     const model_info& model;
     const sequence_shape& shape;
@@ -50,7 +50,7 @@ class constrained_answer {
     }
   }
 
-  // What the gate calls (step/gate.hpp).
+  // The calls of the gate (step/gate.hpp).
   [[nodiscard]] bool admits(index_t position, token_id token) const {
     const part* const f = field_at(position);
     return f == nullptr || f->field->admits(position - f->where.first, token);
@@ -58,6 +58,12 @@ class constrained_answer {
   void write(index_t position, token_id token) const {
     if (const part* const f = field_at(position)) {
       f->field->write(position - f->where.first, token);
+    }
+  }
+  /// Masks a position; nothing for one that step::placed_token is to be written at.
+  void mask(index_t position) const {
+    if (chosen_.token == no_token || chosen_.position != position) {
+      write(position, no_token);
     }
   }
   /// True if no other token is possible at a position, which is to be filled then.

@@ -33,11 +33,15 @@ constexpr index_t length = 6;
 constexpr model_info model{.vocab = 7, .mask_token = 6};
 
 template <class Policy>
-sequence_report decode(const Policy& p, std::uint64_t seed, std::vector<token_id>& tokens,
+sequence_report decode(const Policy& p,
+                       std::uint64_t seed,
+                       std::vector<token_id>& tokens,
                        std::span<const constrained_field> fields = {}) {
   tokens.assign(length, 0);
   session s(p, model, {.length = length, .window = length, .trace = true});
-  s.start(0, {tokens.data(), length}, {.length = length, .block_length = length},
+  s.start(0,
+          {tokens.data(), length},
+          {.length = length, .block_length = length},
           {.constraints = fields});
   const random_rows rows{seed, 4.0, false};
   int pass = 0;
@@ -90,8 +94,7 @@ struct never {
 
 TEST(gating, that_admits_nothing_commits_the_best_candidate_of_each_step) {
   std::vector<token_id> tokens;
-  const sequence_report r =
-      decode(policy{by_confidence{}, tokens_per_step{3}, never{}}, 1, tokens);
+  const sequence_report r = decode(policy{by_confidence{}, tokens_per_step{3}, never{}}, 1, tokens);
   EXPECT_EQ(r.forwards, length);
   EXPECT_EQ(r.forced, length);
   EXPECT_EQ(r.committed, length);
