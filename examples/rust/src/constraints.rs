@@ -5,6 +5,7 @@ use std::ptr::{null, null_mut, NonNull};
 use crate::{c_options, c_text, check, index, invalid, sys, Options, Result};
 
 /// The bytes of each token of a model.
+#[derive(Debug)]
 pub struct Vocabulary {
     raw: NonNull<sys::unmask_vocabulary>,
 }
@@ -46,6 +47,7 @@ pub struct ByteAutomaton<'a> {
 
 /// A regular language over the tokens of a model, and the memory that its sequences share. For one
 /// thread at a time; [`Constraint::another`] makes one for another thread.
+#[derive(Debug)]
 pub struct Constraint {
     raw: NonNull<sys::unmask_constraint>,
 }
