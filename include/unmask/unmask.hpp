@@ -20,6 +20,7 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/ascending_step_size.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
@@ -35,6 +36,7 @@
 #include <unmask/policy/commit/threshold_calibrator.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -43,9 +45,12 @@
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
+#include <unmask/policy/remask/remdm.hpp>
+#include <unmask/policy/remask/running_confidence.hpp>
 #include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>

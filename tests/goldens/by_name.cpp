@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iomanip>
 #include <span>
 #include <string>
 #include <utility>
@@ -154,17 +156,128 @@ decoded_by adablock(const node& args) {
           args.get<index_t>("init_block_length")};
 }
 
+decoded_by remdm_loop(const node& args) {
+  return {text("remdm_loop(",
+               args.get<int>("unmask_k"),
+               ", ",
+               args.get<double>("init_unmask_ratio"),
+               ", ",
+               args.get<int>("loop_steps"),
+               ") + single_block"),
+          args.get<index_t>("gen_length")};
+}
+
+decoded_by remdm_conf(const node& args) {
+  return {text("remdm_conf(", args.get<int>("remdm_number"), ") + stop_at_eos(whole_block=true)"),
+          args.get<index_t>("block_length"),
+          true};
+}
+
+/// `steps` counts those of the whole answer.
+index_t steps_of_block(const node& args) {
+  return args.get<index_t>("steps") * args.get<index_t>("block_length") /
+         args.get<index_t>("gen_length");
+}
+
+decoded_by rcr(const node& args) {
+  const auto key = args.get<std::string>("conf_alg");
+  const std::string order = key == "confidence" ? "by_confidence"
+                            : key == "entropy"  ? "by_entropy"
+                                                : "by_margin";
+  return {text(order,
+               " + running_confidence(",
+               steps_of_block(args),
+               ", ",
+               args.get<std::string>("mode"),
+               ", ",
+               order,
+               args.get<bool>("rcr") ? ") + semi_autoregressive(whole_prefix=true)"
+                                     : ", remask=false)"),
+          args.get<index_t>("block_length")};
+}
+
+/// The table of token frequencies of a model.
+std::string frequencies(const node& model) {
+  const auto seed = model.get<std::uint64_t>("seed");
+  std::string list;
+  std::string values;
+  for (std::uint64_t v = 0; v < model.get<std::uint64_t>("V"); ++v) {
+    if (aux(seed, 42, v) % 4 != 0) {
+      const char* const before = list.empty() ? "" : ", ";
+      list += text(before, v);
+      values += text(before, std::setprecision(9), double(aux(seed, 41, v) >> 52U) * 0x1p-16);
+    }
+  }
+  return "[" + list + "], [" + values + "]";
+}
+
+decoded_by uncode(const node& line) {
+  const node args = line.at("args");
+  const bool is_linear = args.get<std::string>("mode") == "linear_position";
+  return {text(is_linear ? "linear_position(" : "position_frequency(",
+               frequencies(line.at("model")),
+               ", ",
+               args.get<double>("lambda"),
+               ", ",
+               args.get<double>("alpha"),
+               ") + steps_per_block(",
+               steps_of_block(args),
+               ")"),
+          args.get<index_t>("block_length")};
+}
+
+/// True if the release fills the positions right of an EOS token while one left of it is masked.
+bool fills_early(const node& line) {
+  const auto mask = line.at("model").get<token>("mask_id");
+  const auto eos = line.at("model").get<token>("eos_id");
+  auto x = line.get<tokens>("prompt");
+  const auto start = static_cast<std::ptrdiff_t>(x.size());
+  x.resize(line.get<tokens>("final").size(), mask);
+  const node steps = line.at("steps");
+  for (std::size_t k = 0; k + 1 < steps.size(); ++k) {
+    for (const auto& [p, t] : steps.at(k).list("changes", [](const node& n) {
+           return std::pair{n.at(0U).get<std::size_t>(), n.at(1U).get<token>()};
+         })) {
+      x.at(p) = t;
+    }
+    const auto end = std::find(x.begin() + start, x.end(), eos);
+    if (end != x.end() && std::find(x.begin() + start, end, mask) != end &&
+        std::find(end, x.end(), mask) == x.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+verdict check_d3llm_multi_block(const node& line) {
+  if (line.at("args").get<bool>("early_stop") && fills_early(line)) {
+    return verdict::skip(
+        "the release fills the answer behind an EOS token while tokens left of it are masked, the "
+        "library does so when they are committed");
+  }
+  return replay(line, d3llm_multi_block(line.at("args")));
+}
+
 template <decoded_by (*By)(const node& args)>
 verdict check(const node& line) {
   return replay(line, By(line.at("args")));
 }
 
+verdict check_uncode(const node& line) {
+  return replay(line, uncode(line));
+}
+
 constexpr rule table[] = {
+    {"uncode.pc_sampler", check_uncode},
+    {"uncode.linear_position", check_uncode},
     {"frechet", check<frechet>},
     {"d3llm.blocks", check<d3llm_blocks>},
-    {"d3llm.multi_block", check<d3llm_multi_block>},
+    {"d3llm.multi_block", check_d3llm_multi_block},
     {"dsb", check<dsb>},
     {"adablock", check<adablock>},
+    {"uncode.remdm_loop", check<remdm_loop>},
+    {"remdm_conf", check<remdm_conf>},
+    {"rcr", check<rcr>},
 };
 
 }  // namespace

@@ -53,7 +53,8 @@ class author {
     const family f = random_family();
     written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
-      const bool is_ordered = names(all, "factor") || names(all, "hierarchical");
+      const bool is_ordered =
+          names(all, "factor") || names(all, "frechet") || names(all, "hierarchical");
       all.push_back(is_ordered ? part("by_confidence") : one_of(part_stage::ranking));
     }
     add(all, part_stage::logits_transform, 0.2, 1);

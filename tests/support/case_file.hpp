@@ -3,7 +3,7 @@
 
 /// \file
 /// The cases of tests/cases, one file a part, named after it. A case is a policy on a line of its
-/// own and, indented, what its decode is given and what becomes of it, a clause a line:
+/// own and, indented, what its decode is given and what becomes of it:
 ///
 ///     threshold(0.9)
 ///         confidences 0.95 0.6 0.92
@@ -52,7 +52,11 @@ struct written_case : written_decode {
       all.back().output.push_back(clause);
       all.back().at.push_back(where);
     } else {
-      all.back().input.push_back(clause);
+      for (std::size_t at = 0; at < clause.size();) {
+        const std::size_t comma = std::min(clause.find(", ", at), clause.size());
+        all.back().input.push_back(clause.substr(at, comma - at));
+        at = comma + 2;
+      }
     }
   }
   for (const written_case& c : all) {

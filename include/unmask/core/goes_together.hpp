@@ -3,6 +3,8 @@
 
 #include <unmask/core/traits.hpp>
 
+#include <string_view>
+
 /// The rules about parts that do not go together. Policies composed of types and by name use the
 /// same rules.
 namespace UNMASK_NAMESPACE {
@@ -100,6 +102,18 @@ UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
             "a policy has remask_below or remask_current_below, not both: the one makes a "
             "committed position a candidate again, the other masks it")
+UNMASK_RULE(one_remasking_least,
+            c.remasks_least <= 1,
+            "a policy masks the least certain tokens with one part, such as running_confidence{}: "
+            "each of them says how many are masked after a step")
+UNMASK_RULE(remasking_least_alone,
+            c.remasks_least == 0 || (!c.remasks && c.remasks_current == 0),
+            "a part that masks the least certain tokens goes with no other part that remasks: it "
+            "says how many are masked after a step")
+UNMASK_RULE(remasking_least_without_branches,
+            c.remasks_least == 0 || !c.branches(),
+            "a part that masks the least certain tokens does not go with lookahead: a branch would "
+            "be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence,
@@ -122,6 +136,10 @@ UNMASK_RULE(text_without_canvas,
             !(c.follows_text && c.renoises),
             "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
             "it has no frontier")
+UNMASK_RULE(gate_of_commits,
+            !(c.gates && (c.branches() || c.remasks || c.renoises)),
+            "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
+            "their tokens are written without being tested")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -170,10 +188,14 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::canvas_alone,
                                             goes_together::remasking_without_branches,
                                             goes_together::remasking_in_one_way,
+                                            goes_together::one_remasking_least,
+                                            goes_together::remasking_least_alone,
+                                            goes_together::remasking_least_without_branches,
                                             goes_together::confidence_in_order,
                                             goes_together::memory_behind_lists,
                                             goes_together::text_without_branches,
                                             goes_together::text_that_stays,
-                                            goes_together::text_without_canvas>;
+                                            goes_together::text_without_canvas,
+                                            goes_together::gate_of_commits>;
 
 }  // namespace unmask

@@ -3,8 +3,10 @@
 
 #include <unmask/core/answer_end.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
+#include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
 
 #include <type_traits>
@@ -22,7 +24,8 @@ namespace UNMASK_NAMESPACE::detail {
 struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
-      check, answer_end, set_query, in_query, evicts, allows, extra_forwards;
+      check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
+      remask_score, goes_on;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -104,6 +107,18 @@ consteval void check_functions() {
                         renoising<P>,
                         "conclude(context) must be const and return token_id, and so must "
                         "refill(position, context)");
+  UNMASK_CHECK_FUNCTION(remask_count,
+                        remasking_least<P>,
+                        "remask_count(context) must be const and return index_t, in a part that "
+                        "has remask_score(candidate, context) and extra_remasks(sequence_shape)");
+  UNMASK_CHECK_FUNCTION(remask_score,
+                        remasking_least<P>,
+                        "remask_score(candidate, context) must be const and return float, in a "
+                        "part that has remask_count(context) and extra_remasks(sequence_shape)");
+  UNMASK_CHECK_FUNCTION(goes_on,
+                        going_on<P>,
+                        "goes_on(sequence, context) must be const and return bool, in a part that "
+                        "has remask_count(context)");
   UNMASK_CHECK_FUNCTION(
       stop, stopping<P>, "stop(sequence, context) must be const and return ending");
   UNMASK_CHECK_FUNCTION(answer_end,
@@ -121,6 +136,8 @@ consteval void check_functions() {
                         checked<P> || checked_with_model<P>,
                         "check(sequence_shape) or check(sequence_shape, model_info) must be const");
   UNMASK_CHECK_FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool");
+  UNMASK_CHECK_FUNCTION(
+      admits, gating<P>, "admits(position, token, context) must be const and return bool");
   UNMASK_CHECK_FUNCTION(extra_forwards,
                         extending<P>,
                         "extra_forwards(sequence_shape) must be const and return std::int64_t");
@@ -210,7 +227,7 @@ consteval void check_declarations() {
       !requires { P::paces; } || scheduling<P>,
       "this part says paces and has no schedule(sequence, plan, context)");
   static_assert(
-      !requires { P::tracks_current; } || token_editing<P>,
+      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P>,
       "this part says tracks_current and has no edit_token(candidate, context)");
   static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "

@@ -170,9 +170,10 @@ struct commit_entry {
   index_t position = 0;       ///< Position of the token.
   token_id token = no_token;  ///< The token written.
   /// Natural logarithm of the probability of the token when it was committed, in nats; 0 for tokens
-  /// filled in at the end.
+  /// filled in at the end, or by a constraint.
   float log_probability = 0.0F;
-  /// Index of the forward pass, from 0.
+  /// Index of the forward pass, from 0; -1 for a token that a constraint filled in before the
+  /// first.
   index_t step = 0;
   /// Index of the block with which the position was decided, from 0 at the first position after
   /// the prompt.
@@ -195,6 +196,8 @@ enum class candidate_outcome : unsigned char {
   remasked,     ///< a committed position is masked again
   kept,         ///< a committed position was a candidate again, and keeps its token
   from_branch,  ///< committed with the winning lookahead branch
+  refused,      ///< unchanged: a constraint, or a part that gates, does not admit its token
+  filled,       ///< committed without a decision: the only token that a constraint leaves there
 };
 
 /// A candidate of a step: a masked position of its scored range, or a committed one that a part
@@ -270,6 +273,13 @@ struct sequence_report {
   index_t last_probabilities = 0;
   /// Size of candidates() of the last step; 0 without trace.
   index_t last_candidates = 0;
+  /// Candidates that a constraint, or a part that gates, refused and that stayed as they were.
+  index_t refused = 0;
+  /// Committed tokens that a constraint left no choice about: they took no decision.
+  index_t filled = 0;
+  /// Whether the sequence has ended with a string of the language in each of its constrained
+  /// fields. False while it runs and for one without such fields.
+  bool constraint_met = false;
 
   /// Committed tokens per forward pass; 0 before the first.
   [[nodiscard]] double tokens_per_forward() const {

@@ -115,7 +115,7 @@ inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
     drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> || probing<P> ||
-    caching<P> || layer_rule<P> || evicting<P>;
+    caching<P> || layer_rule<P> || evicting<P> || gating<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -162,6 +162,8 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
+  /// True when a part admits or refuses tokens that are about to be committed.
+  static constexpr bool gates = together.gates;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces;
   /// True when a part uses lookahead branches.

@@ -9,10 +9,16 @@ namespace UNMASK_NAMESPACE {
 /// Decodes block after block, each until no position of it is masked: semi-autoregressive decoding.
 /// The default schedule of a policy.
 ///
+/// With `whole_prefix` a pass decides everything from the start of the answer to the end of the
+/// block, so that parts that remask may do so left of it; the next block begins when no position up
+/// to there is masked. The session's window must then hold the answer.
+///
 /// Example: `tokens_per_step + semi_autoregressive`, rows a60 b70 c90 d80, blocks of 2: `_b__`
 /// `ab__` `abc_` `abcd`.
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4 and appendix B.
 struct semi_autoregressive {
+  bool whole_prefix = false;
+
   struct sequence_state {
     index_t block = 0;
   };
@@ -20,13 +26,23 @@ struct semi_autoregressive {
   static constexpr statistics required = stat::none;
   static constexpr part_label label{
       "semi_autoregressive", "one block after another, from left to right; the default schedule"};
+  static constexpr knob<semi_autoregressive> knobs[] = {
+      {"whole_prefix", &semi_autoregressive::whole_prefix}};
+
+  [[nodiscard]] index_t reach(const sequence_shape& g) const {
+    const index_t answer = g.length - g.prompt_length;
+    return whole_prefix ? answer : math::min(g.block_length, answer);
+  }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
     index_t& b = context.sequence.block;
-    while (b + 1 < q.blocks() && q.masked_in(q.block(b)) == 0) {
+    const auto decided = [&] {
+      return range{whole_prefix ? q.prompt_length : q.block(b).first, q.block(b).last};
+    };
+    while (b + 1 < q.blocks() && q.masked_in(decided()) == 0) {
       ++b;
     }
-    next.score = q.block(b);
+    next.score = decided();
     next.freeze = {0, next.score.first};
     next.first_block = b;
     next.last_block = b + 1;

@@ -3,9 +3,11 @@
 
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/read_ahead.hpp>
+#include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
 
 #include <string_view>
@@ -36,11 +38,14 @@ inline constexpr index_t probes_of<P> = P::probes;
   concept says_##name = requires { requires std::bool_constant<P::name>::value; };
 
 UNMASK_SAYS(counts_steps)
+UNMASK_SAYS(ranks_by_reduction)
+UNMASK_SAYS(reduces_committed)
 UNMASK_SAYS(follows_confidence)
 UNMASK_SAYS(follows_text)
 UNMASK_SAYS(precedes_memory)
 UNMASK_SAYS(renormalises)
 UNMASK_SAYS(remasks_current)
+UNMASK_SAYS(tracks_current)
 #undef UNMASK_SAYS
 
 }  // namespace detail
@@ -49,6 +54,7 @@ UNMASK_SAYS(remasks_current)
 struct part_traits {
   bool ranks = false;
   bool ranks_by_confidence = false;
+  bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
   bool branches = false;
   bool draws = false;
@@ -62,7 +68,9 @@ struct part_traits {
   bool remembers = false;        ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool rewrites = false;  ///< rewrites committed tokens: edits tokens or remasks
+  bool remasks_least = false;  ///< remasks the least certain tokens
+  bool goes_on = false;        ///< may go on without masked positions
+  bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
   bool renoises = false;
   bool reduces = false;
@@ -75,6 +83,7 @@ struct part_traits {
   bool is_probe = false;
   bool turns = false;  ///< reads rows after their read: a logits processor or a probe
   bool restricts = false;
+  bool gates = false;  ///< admits or refuses tokens that are about to be committed
   bool filter = false;
   bool stops = false;
   bool paces = false;
@@ -108,55 +117,59 @@ struct part_traits {
 
 /// Traits of a part type.
 template <class P>
-inline constexpr part_traits traits_of{.ranks = ranking<P>,
-                                       .ranks_by_confidence = ordering_by_confidence<P>,
-                                       .schedules = scheduling<P>,
-                                       .branches = branching<P>,
-                                       .draws = drawing<P>,
-                                       .caches = caching<P>,
-                                       .evicts = evicting<P>,
-                                       .picks = picking<P>,
-                                       .skips = layer_rule<P>,
-                                       .truncates = truncating<P>,
-                                       .renormalises = detail::says_renormalises<P>,
-                                       .reads_truncated = P::required.contains(stat::truncated),
-                                       .remembers = !std::is_same_v<position_state_of<P>, no_state>,
-                                       .edits_tokens = token_editing<P>,
-                                       .remasks = remasking<P>,
-                                       .rewrites = token_editing<P> || remasking<P>,
-                                       .remasks_current = detail::says_remasks_current<P>,
-                                       .renoises = renoising<P>,
-                                       .reduces = step_reducing<P>,
-                                       .reviews = reviewing<P>,
-                                       .costs = detail::basic_commit_rule<P> && detail::costing<P>,
-                                       .anchors = anchoring<P>,
-                                       .transforms = logits_transform<P>,
-                                       .names_tokens = tracking<P>,
-                                       .processes_logits = logits_processor<P>,
-                                       .is_probe = probing<P>,
-                                       .turns = logits_processor<P> || probing<P>,
-                                       .restricts = restricting<P>,
-                                       .filter = candidate_filter<P>,
-                                       .stops = stopping<P>,
-                                       .paces = pacing<P>,
-                                       .ends_blocks = block_ending<P>,
-                                       .replans = replanning<P>,
-                                       .commits = detail::basic_commit_rule<P>,
-                                       .idles = scheduling<P> || renoising<P>,
-                                       .reaches = reaching<P>,
-                                       .compares = P::required.contains(stat::drift) ||
-                                                   P::required.contains(stat::divergence),
-                                       .reads_ahead = reading_ahead<P>,
-                                       .reads_sequence = sequence_reading<P>,
-                                       .tracks_current = current_tracking<P>,
-                                       .needs_spans = span_aware<P>,
-                                       .tracks = detail::tracks_of<P>,
-                                       .probes = detail::probes_of<P>,
-                                       .cost = detail::costing<P> ? &detail::cost_of<P> : nullptr,
-                                       .counts_steps = detail::says_counts_steps<P>,
-                                       .follows_confidence = detail::says_follows_confidence<P>,
-                                       .follows_text = detail::says_follows_text<P>,
-                                       .precedes_memory = detail::says_precedes_memory<P>};
+inline constexpr part_traits traits_of{
+    .ranks = ranking<P>,
+    .ranks_by_confidence = ordering_by_confidence<P>,
+    .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
+    .schedules = scheduling<P>,
+    .branches = branching<P>,
+    .draws = drawing<P>,
+    .caches = caching<P>,
+    .evicts = evicting<P>,
+    .picks = picking<P>,
+    .skips = layer_rule<P>,
+    .truncates = truncating<P>,
+    .renormalises = detail::says_renormalises<P>,
+    .reads_truncated = P::required.contains(stat::truncated),
+    .remembers = !std::is_same_v<position_state_of<P>, no_state>,
+    .edits_tokens = token_editing<P>,
+    .remasks = remasking<P>,
+    .remasks_least = remasking_least<P>,
+    .goes_on = going_on<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P>,
+    .remasks_current = detail::says_remasks_current<P>,
+    .renoises = renoising<P>,
+    .reduces = step_reducing<P>,
+    .reviews = reviewing<P>,
+    .costs = detail::basic_commit_rule<P> && detail::costing<P>,
+    .anchors = anchoring<P>,
+    .transforms = logits_transform<P>,
+    .names_tokens = tracking<P>,
+    .processes_logits = logits_processor<P>,
+    .is_probe = probing<P>,
+    .turns = logits_processor<P> || probing<P>,
+    .restricts = restricting<P>,
+    .gates = gating<P>,
+    .filter = candidate_filter<P>,
+    .stops = stopping<P>,
+    .paces = pacing<P>,
+    .ends_blocks = block_ending<P>,
+    .replans = replanning<P>,
+    .commits = detail::basic_commit_rule<P>,
+    .idles = scheduling<P> || renoising<P>,
+    .reaches = reaching<P>,
+    .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
+    .reads_ahead = reading_ahead<P>,
+    .reads_sequence = sequence_reading<P>,
+    .tracks_current = current_tracking<P> || (remasking_least<P> && detail::says_tracks_current<P>),
+    .needs_spans = span_aware<P>,
+    .tracks = detail::tracks_of<P>,
+    .probes = detail::probes_of<P>,
+    .cost = detail::costing<P> ? &detail::cost_of<P> : nullptr,
+    .counts_steps = detail::says_counts_steps<P>,
+    .follows_confidence = detail::says_follows_confidence<P>,
+    .follows_text = detail::says_follows_text<P>,
+    .precedes_memory = detail::says_precedes_memory<P>};
 
 /// Combined traits of several parts: add() them in written order.
 struct composition {
@@ -168,6 +181,7 @@ struct composition {
   index_t evictions = 0;
   index_t skips = 0;
   index_t remasks_current = 0;
+  index_t remasks_least = 0;
   index_t anchorings = 0;
   index_t truncations = 0;
   index_t renormalisations = 0;  ///< of those, parts that only renormalise the statistics
@@ -181,6 +195,7 @@ struct composition {
   bool remasks = false;
   bool rewrites = false;
   bool renoises = false;
+  bool gates = false;
   bool reduces = false;
   bool compares = false;
   bool reads_truncated = false;
@@ -201,6 +216,7 @@ struct composition {
     evictions += p.evicts ? 1 : 0;
     skips += p.skips ? 1 : 0;
     remasks_current += p.remasks_current ? 1 : 0;
+    remasks_least += p.remasks_least ? 1 : 0;
     anchorings += p.anchors ? 1 : 0;
     truncations += p.truncates ? 1 : 0;
     renormalisations += p.renormalises ? 1 : 0;
@@ -215,6 +231,7 @@ struct composition {
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
     renoises = renoises || p.renoises;
+    gates = gates || p.gates;
     reduces = reduces || p.reduces;
     compares = compares || p.compares;
     reads_truncated = reads_truncated || p.reads_truncated;
@@ -245,3 +262,5 @@ template <class... Part>
 }
 
 }  // namespace unmask
+
+#include <unmask/core/goes_together.hpp>

@@ -123,10 +123,14 @@ template <class Policy>
 }
 
 /// Number of tokens of a sequence that may be remasked beyond the rule that commits outnumber them:
-/// the sum that the parts that edit tokens declare.
+/// the sum that the parts that edit tokens, and those that remask the least certain, declare.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_remasked(const Policy& p, const sequence_shape& g) {
-  return extra_forwards_sum<&part_traits::edits_tokens>(p, g);
+  std::int64_t sum = extra_forwards_sum<&part_traits::edits_tokens>(p, g);
+  for_each_part<Policy, &part_traits::remasks_least>([&](auto at) {
+    sum = saturated_sum(sum, p.template part_at<decltype(at)::value>().extra_remasks(g));
+  });
+  return sum;
 }
 
 /// Number of passes that may commit nothing because of the schedule or the canvas.
@@ -139,10 +143,10 @@ template <class Policy>
 
 /// Upper bound on the forward passes of a decode, whatever the logits: the number of positions of
 /// the answer, plus the maximum that a commit rule declares in `extra_forwards`, plus the sums that
-/// the parts that edit tokens, and schedule and canvas, declare. Apart from the declared passes,
-/// each pass commits at least one position more than it remasks, so that n masked positions take n
-/// passes. A sequence that is not complete after the bound, because a schedule planned passes
-/// without anything to decide, ends with ending::max_steps.
+/// the parts that edit tokens, and schedule and canvas, declare, and `extra_remasks`. Apart from
+/// the declared passes, each pass commits at least one position more than it remasks, so that n
+/// masked positions take n passes. A sequence that is not complete after the bound, because a
+/// schedule planned passes without anything to decide, ends with ending::max_steps.
 ///
 /// Does not hold with model_info::suppress_mask = false. INT64_MAX also stands for every larger
 /// number.

@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(decide_threads, 1)
     start_one(const session_device_view<Policy> device_view,
               index_t slot,
               const __grid_constant__ start_arguments<Policy> arguments) {
-  static_assert(sizeof(arguments) + sizeof(device_view) + 2 * sizeof(index_t) <= 4096,
-                "the knobs of this policy do not fit the arguments of a kernel (4 KB)");
+  static_assert(sizeof(arguments) + sizeof(device_view) + 2 * sizeof(index_t) <= 32764,
+                "the knobs of this policy do not fit the arguments of a kernel (32,764 bytes)");
   start_slot(device_block<decide_threads>{}, arguments, device_view, slot);
 }
 

@@ -9,7 +9,8 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Arguments of the start of a sequence. A kernel's argument, at most 4 KB with the policy's knobs.
+/// Arguments of the start of a sequence. A kernel's argument: with the policy's knobs at most
+/// 32,764 bytes, the limit of CUDA 12.1 and newer.
 template <class Policy>
 struct start_arguments {
   Policy policy;

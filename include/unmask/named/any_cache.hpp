@@ -46,6 +46,9 @@ struct any_cache {
     return rule.visit([](const auto& r) { return picking<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  [[nodiscard]] UNMASK_HD bool reviews_now() const {
+    return rule.visit([](const auto& r) { return reviewing<std::remove_cvref_t<decltype(r)>>; });
+  }
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     const step_reduction none{};
     context_of_rule one{{}, context.sequence.of_rule, none, context.at};

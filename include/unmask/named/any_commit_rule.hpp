@@ -1,193 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/decided.hpp>
-#include <unmask/named/any_ranking.hpp>
-#include <unmask/named/replay_by_address.hpp>
-#include <unmask/policy/commit/adaptive.hpp>
-#include <unmask/policy/commit/calibrated_threshold.hpp>
-#include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/commit/early_commit.hpp>
-#include <unmask/policy/commit/entropy_below.hpp>
-#include <unmask/policy/commit/finish.hpp>
-#include <unmask/policy/commit/frechet.hpp>
-#include <unmask/policy/commit/frontier.hpp>
-#include <unmask/policy/commit/hierarchical.hpp>
-#include <unmask/policy/commit/local_leap.hpp>
-#include <unmask/policy/commit/moving_threshold.hpp>
-#include <unmask/policy/commit/noise_level.hpp>
-#include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/named/commit_rule_expression.hpp>
 
 namespace UNMASK_NAMESPACE {
-
-/// Placeholder of a calibrated_threshold in an expression, which stores the profile itself: a
-/// profile is larger than all other parts.
-struct calibrated_place {
-  static constexpr statistics required = calibrated_threshold<>::required;
-};
-
-/// One commit rule that is not composed of others.
-using commit_rule_part = choice_of_stage<part_stage::commit_rule,
-                                         threshold,
-                                         tokens_per_step,
-                                         steps_per_block,
-                                         factor,
-                                         entropy_bound,
-                                         frechet,
-                                         entropy_below,
-                                         moving_threshold,
-                                         finish,
-                                         hierarchical,
-                                         timesteps,
-                                         independent_timesteps,
-                                         at_frontier,
-                                         early_commit,
-                                         steady_leader,
-                                         local_leap,
-                                         adaptive_threshold,
-                                         stable_and_confident,
-                                         calibrated_place,
-                                         replay_by_address>;
-
-/// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
-///
-/// Built in postfix order: `push(part)` for each part in written order, `join(both)` to combine two
-/// operands, `limit(count)` after the operand of an at_most. At most `capacity` parts, at most
-/// `counters` at_most, at most one calibrated_threshold and at most one part of each type that
-/// keeps a state. Without parts it commits nothing.
-class commit_rule_expression {
- public:
-  static constexpr index_t capacity = 8;
-  static constexpr index_t counters = 4;  ///< Most at_most.
-
-  /// `text_index` is the part's place among those of the policy as written, -1 if not known.
-  void push(const commit_rule_part& operand, index_t text_index = -1) {
-    text_index_[size_] = text_index;
-    parts_[size_++] = operand;
-    postfix_[length_++] = operation::operand;
-  }
-  void push(const calibrated_threshold<>& profile, index_t text_index = -1) {
-    profile_ = profile;
-    push(calibrated_place{}, text_index);
-  }
-  void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
-  void limit(const commit_limit& most, index_t text_index = -1) {
-    limits_[limit_count_++] = {most, text_index};
-    postfix_[length_++] = operation::limit;
-  }
-  [[nodiscard]] index_t size() const { return size_; }
-  /// Number of at_most.
-  [[nodiscard]] index_t limits() const { return limit_count_; }
-  /// The profile used by the part calibrated_threshold; unused without that part.
-  [[nodiscard]] const calibrated_threshold<>& profile() const { return profile_; }
-
-  void check(const sequence_shape& g) const {
-    profile_.check(g);
-    for (index_t i = 0; i < size_; ++i) {
-      parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
-    }
-  }
-
-  /// The maximum that a part declares.
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
-    std::int64_t most = 0;
-    for (index_t i = 0; i < size_; ++i) {
-      const std::int64_t own = parts_[i].visit(
-          [&g](const auto& operand) { return detail::extra_forwards_of(operand, g); });
-      most = own > most ? own : most;
-    }
-    return most;
-  }
-
-  /// True if one of the parts is a `Part`.
-  template <class Part>
-  [[nodiscard]] bool holds() const {
-    bool any = false;
-    for (index_t i = 0; i < size_; ++i) {
-      any = any || parts_[i].template holds<Part>();
-    }
-    return any;
-  }
-
- protected:
-  enum class operation : std::uint8_t { operand, both, either, limit };
-
-  // The value of an expression, and which at_most have held a candidate back: bit k for the k-th.
-  struct evaluated {
-    bool commits = false;
-    std::uint32_t held_back = 0;
-  };
-
-  // Evaluates the expression; bit i of `results` is the value of part i. `first` is the counter of
-  // the first at_most.
-  [[nodiscard]] UNMASK_HD evaluated evaluate(std::uint32_t results,
-                                             auto& counts,
-                                             index_t first) const {
-    std::uint32_t stack = 0;  // its top is the lowest bit
-    std::uint32_t held_back = 0;
-    index_t limit = 0;
-    for (index_t i = 0; i < length_; ++i) {
-      if (postfix_[i] == operation::operand) {
-        stack = stack << 1U | (results & 1U);
-        results >>= 1U;
-      } else if (postfix_[i] == operation::limit) {
-        const std::uint32_t wants = stack & 1U;
-        const std::uint32_t is_in =
-            counts.admit(first + limit, limits_[limit].count, wants != 0) ? 1U : 0U;
-        held_back |= (wants ^ is_in) << static_cast<std::uint32_t>(limit++);
-        stack = (stack & ~1U) | is_in;
-      } else {
-        const std::uint32_t right = stack & 1U;
-        const std::uint32_t left = stack >> 1U & 1U;
-        const std::uint32_t joined = postfix_[i] == operation::both ? left & right : left | right;
-        stack = (stack >> 2U) << 1U | joined;
-      }
-    }
-    return {(stack & 1U) != 0, held_back};
-  }
-
-  // The part that decides the value (candidate_entry::part), by its text index.
-  [[nodiscard]] UNMASK_HD index_t deciding_part(std::uint32_t results,
-                                                std::uint32_t held_back) const {
-    index_t part[capacity] = {};
-    std::uint32_t value = 0;  // bit k: entry k of the stack
-    index_t height = 0;
-    index_t operand = 0;
-    index_t limit = 0;
-    for (index_t i = 0; i < length_; ++i) {
-      if (postfix_[i] == operation::operand) {
-        const std::uint32_t bit = results >> static_cast<std::uint32_t>(operand) & 1U;
-        value = (value & ~(1U << static_cast<std::uint32_t>(height))) |
-                bit << static_cast<std::uint32_t>(height);
-        part[height++] = text_index_[operand++];
-      } else if (postfix_[i] == operation::limit) {
-        if ((held_back >> static_cast<std::uint32_t>(limit) & 1U) != 0) {
-          value &= ~(1U << static_cast<std::uint32_t>(height - 1));
-          part[height - 1] = limits_[limit].text_index;
-        }
-        ++limit;
-      } else {
-        --height;
-        const auto left = static_cast<std::uint32_t>(height - 1);
-        const bool is_decided = ((value >> left & 1U) == 0) == (postfix_[i] == operation::both);
-        if (!is_decided) {  // then the value is that of the right side
-          value = (value & ~(1U << left)) | (value >> (left + 1U) & 1U) << left;
-          part[left] = part[left + 1];
-        }
-      }
-    }
-    return height > 0 ? part[0] : -1;
-  }
-
-  commit_rule_part parts_[capacity] = {};
-  index_t text_index_[capacity] = {};
-  placed<commit_limit> limits_[counters] = {};
-  operation postfix_[2 * capacity + counters] = {};
-  index_t size_ = 0;
-  index_t limit_count_ = 0;
-  index_t length_ = 0;
-  calibrated_threshold<> profile_ = {};
-};
 
 /// The commit rule of such an expression.
 class any_commit_rule : public commit_rule_expression {
@@ -197,6 +13,7 @@ class any_commit_rule : public commit_rule_expression {
 
   static constexpr statistics required = named_statistics | commit_rule_part::required;
   static constexpr bool needs_spans = true;
+  static constexpr bool tracks_current = true;
 
   /// True if a part compares rows with those of the previous step.
   [[nodiscard]] UNMASK_HD bool compares_now() const {
@@ -325,7 +142,90 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  /// The part that remasks the least certain tokens (core/remask_least.hpp), one at most.
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return any_part([](const auto& operand) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        if constexpr (requires { operand.edits_tokens_now(); }) {
+          return operand.edits_tokens_now();
+        } else {
+          return true;
+        }
+      } else {
+        return false;
+      }
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool tracks_current_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.tracks_current;
+    });
+  }
+  [[nodiscard]] UNMASK_HD index_t remasking_part() const {
+    index_t found = -1;
+    for (index_t i = 0; i < size_; ++i) {
+      const bool remasks = parts_[i].visit([](const auto& operand) {
+        return remasking_least<std::remove_cvref_t<decltype(operand)>>;
+      });
+      found = remasks ? text_index_[i] : found;
+    }
+    return found;
+  }
+  [[nodiscard]] UNMASK_HD index_t remask_count(auto& context) const {
+    index_t count = 0;
+    for_remasking(context,
+                  [&](const auto& operand, auto& inner) { count = operand.remask_count(inner); });
+    return count;
+  }
+  UNMASK_HD float remask_score(const auto& c, auto& context) const {
+    float score = 0.0F;
+    for_remasking(
+        context, [&](const auto& operand, auto& inner) { score = operand.remask_score(c, inner); });
+    return score;
+  }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_remasks(const sequence_shape& g) const {
+    std::int64_t most = 0;
+    static_cast<void>(any_part([&](const auto& operand) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        most = operand.extra_remasks(g);
+      }
+      return false;
+    }));
+    return most;
+  }
+  [[nodiscard]] UNMASK_HD bool goes_on(const sequence_view& q, auto& context) const {
+    bool more = false;
+    for_remasking(context, [&](const auto& operand, auto& inner) {
+      if constexpr (going_on<std::remove_cvref_t<decltype(operand)>>) {
+        more = operand.goes_on(q, inner);
+      }
+    });
+    return more;
+  }
+
+  [[nodiscard]] UNMASK_HD bool reviews_now() const {
+    return any_part(
+        [](const auto& operand) { return reviewing<std::remove_cvref_t<decltype(operand)>>; });
+  }
+  UNMASK_HD step_reduction review(const auto& c, auto& context) const {
+    for_each(context, [&c](const auto& operand, auto& inner) {
+      if constexpr (reviewing<std::remove_cvref_t<decltype(operand)>>) {
+        operand.review(c, inner);
+      }
+    });
+    return {};
+  }
+
  private:
+  // Calls use(part, its context) for the part that remasks the least certain tokens.
+  UNMASK_HD void for_remasking(auto& context, const auto& use) const {
+    for_each(context, [&use](const auto& operand, auto& inner) {
+      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        use(operand, inner);
+      }
+    });
+  }
+
   // True if use(part) is true for one of the parts.
   [[nodiscard]] UNMASK_HD bool any_part(const auto& use) const {
     bool any = false;
@@ -349,6 +249,7 @@ class any_commit_rule : public commit_rule_expression {
 };
 static_assert(commit_rule<any_commit_rule> && candidate_filter<any_commit_rule> &&
               logits_processor<any_commit_rule> && step_reducing<any_commit_rule> &&
-              reading_ahead<any_commit_rule>);
+              reading_ahead<any_commit_rule> && going_on<any_commit_rule> &&
+              reviewing<any_commit_rule>);
 
 }  // namespace unmask

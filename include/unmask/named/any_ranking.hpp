@@ -2,7 +2,9 @@
 #pragma once
 
 #include <unmask/named/own_parts.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -20,12 +22,18 @@ struct any_ranking {
                                 by_margin,
                                 by_entropy,
                                 left_to_right,
-                                at_random>;
+                                at_random,
+                                position_frequency<>,
+                                linear_position<>>;
+  using step_reduction = rules::step_reductions;
+
   rules by = {};
   float temperature = 0.0F;
 
   static constexpr statistics required = named_statistics;
   static constexpr bool orders_by_confidence = true;  // or the reader of names refuses it
+  static constexpr bool ranks_by_reduction = true;
+  static constexpr bool reduces_committed = true;
 
   void check(const sequence_shape& g) const {
     by.visit_on_host([&](const auto& order) {
@@ -39,15 +47,31 @@ struct any_ranking {
     });
   }
 
-  UNMASK_HD float score(const auto& c, const auto& context) const {
-    return by.visit([&](const auto& order) -> float {
+  UNMASK_HD float score(const auto& c, auto& context) const {
+    return by.visit_with(context, [&](const auto& order, auto& inner) -> float {
       using rule = std::remove_cvref_t<decltype(order)>;
       if constexpr (!is_plain<rule>) {
-        return order.score(c, context);
+        return order.score(c, inner);
       } else {
         return temperature == 0.0F ? order.score(c)
-                                   : alg_temperature<rule>{order, temperature}.score(c, context);
+                                   : alg_temperature<rule>{order, temperature}.score(c, inner);
       }
+    });
+  }
+
+  [[nodiscard]] UNMASK_HD bool ranks_by_reduction_now() const {
+    return by.visit([](const auto& order) {
+      return traits_of<std::remove_cvref_t<decltype(order)>>.ranks_by_reduction;
+    });
+  }
+  UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
+    return by.reduce_with(context, c);
+  }
+  /// Edits nothing: committed positions are read for reduce().
+  UNMASK_HD verdict edit_token(const auto&, auto&) const { return verdict::keep; }
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return by.visit([](const auto& order) {
+      return traits_of<std::remove_cvref_t<decltype(order)>>.edits_tokens;
     });
   }
 

@@ -56,13 +56,10 @@ struct any_schedule {
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
-    rule.visit_with(context, [&](const auto& r, auto& inner) {
-      if (q.masked_count == 0 && !pacing<std::remove_cvref_t<decltype(r)>>) {
-        next.end = ending::complete;
-        return;
-      }
-      r.schedule(q, next, inner);
-    });
+    rule.visit_with(context, [&](const auto& r, auto& inner) { r.schedule(q, next, inner); });
+  }
+  [[nodiscard]] UNMASK_HD bool paces_now() const {
+    return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
   }
 
   [[nodiscard]] UNMASK_HD bool ends_blocks_now() const {

@@ -27,6 +27,11 @@ inline constexpr known_method methods[] = {
     {"credit_decoding",
      "CreditDecoding: a threshold on logits that are raised for tokens that were best before",
      "threshold(0.9, inclusive=true) + trace_credit"},
+    {"d3llm",
+     "d3LLM: certain tokens by entropy, in blocks that start before the one before them is "
+     "complete",
+     "entropy_below(0.5) + by_entropy + block_pipeline(0.1, 1, 64, whole_canvas=true, "
+     "ends_at_eos=false)"},
     {"dynamic_dllm",
      "Dynamic-dLLM: budgets of positions for each layer, adaptive thresholds; needs layer hooks",
      "adaptive_threshold + cache_budget + interval_cache(1, 0)"},

@@ -8,7 +8,8 @@
 namespace UNMASK_NAMESPACE {
 
 /// Ends a sequence once an EOS token and every position left of it are committed. Positions after
-/// it that are still masked become the EOS token without a forward pass.
+/// it that are still masked become the EOS token without a forward pass. With `whole_block` all
+/// positions of the token's block must be committed, too.
 ///
 /// Reads the answer only, not the prompt.
 /// Cost: O(newly committed) a step.
@@ -16,12 +17,15 @@ namespace UNMASK_NAMESPACE {
 /// Example: `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`.
 /// Source: CreditDecoding (2025), appendix C.7, early stop.
 struct stop_at_eos {
+  bool whole_block = false;
+
   struct sequence_state {
     index_t seen = 0;
   };
   static constexpr statistics required = stat::none;
   static constexpr part_label label{
       "stop_at_eos", "ends when an EOS token and all tokens before it are committed"};
+  static constexpr knob<stop_at_eos> knobs[] = {{"whole_block", &stop_at_eos::whole_block}};
 
   void check(const sequence_shape&, const model_info& m) const {
     check_argument(m.eos_token != no_token,
@@ -35,7 +39,8 @@ struct stop_at_eos {
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
     for (i = math::max(i, q.prompt_length); i < q.committed_prefix; ++i) {
       if (q.tokens[i] == q.eos_token) {
-        return ending::eos_token;
+        const bool waits = whole_block && q.masked_in(q.block(q.block_of(i))) > 0;
+        return waits ? ending::running : ending::eos_token;
       }
     }
     return ending::running;

@@ -30,6 +30,14 @@ UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
 /// True if a part makes committed positions candidates.
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
+/// True if a part remasks the least certain tokens.
+UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if the ranking reads the step reduction.
+UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
+/// True if a part reduces over the commits of a step.
+UNMASK_ACTIVE(reviews_now, reviews, reviews_now)
+/// True if a schedule decides itself when the sequence is complete.
+UNMASK_ACTIVE(paces_now, paces, paces_now)
 /// True if a part compares rows with those of the previous step.
 UNMASK_ACTIVE(compares_now, compares, compares_now)
 /// True if a part keeps only the most probable tokens of a row.

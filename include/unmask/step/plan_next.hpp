@@ -3,6 +3,7 @@
 
 #include <unmask/step/commit.hpp>
 #include <unmask/step/layers.hpp>
+#include <unmask/step/remask_least.hpp>
 
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
@@ -102,7 +103,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       conclude(m, m.status->next.score);
       end_of_answer = answer_end(m, next.end);
     }
-  } else if (q.masked_count == 0 && (stages<Policy>::paces == 0 || is_over)) {
+  } else if (q.masked_count == 0 && (!paces_now(*m.policy) || is_over) &&
+             (is_over || !goes_on(m, at))) {
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};

@@ -9,14 +9,27 @@
 /// Determines the candidates, their order, and which of them the commit rule commits.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Step reductions of one candidate, for every part that has one.
+/// True if part type P reduces over a position: every candidate, and committed ones if it declares
+/// `static constexpr bool reduces_committed = true`.
+template <class P>
+[[nodiscard]] UNMASK_HD bool reduces_over(role is) {
+  return detail::says_reduces_committed<P> || is != role::bystander;
+}
+
+/// Step reductions of one position, for every part that has one.
 template <class Policy>
-[[nodiscard]] UNMASK_HD step_reductions_of<Policy> reductions_of(
-    const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+[[nodiscard]] UNMASK_HD step_reductions_of<Policy>
+reductions_of(const slot_memory<Policy>& m,
+              const candidate<Policy::required>& c,
+              role is,
+              const step_info& at) {
   step_reductions_of<Policy> out{};
   detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
+    if (!reduces_over<part_type>(is)) {
+      return;
+    }
     auto context = context_of<I>(m, m.cell_of(c.position), at);
     const auto narrow = c.template as<part_type::required>();
     detail::get_indexed<I, step_reduction_of<part_type>>(out) =
@@ -25,32 +38,38 @@ template <class Policy>
   return out;
 }
 
-/// Merges the reductions of one candidate into the sums.
+/// Merges the reductions of one position into the sums.
 template <class Policy>
 UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum,
-                                     const step_reductions_of<Policy>& of_one) {
+                                     const step_reductions_of<Policy>& of_one,
+                                     role is) {
   detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    using step_reduction = step_reduction_of<typename Policy::template part_type<I>>;
-    detail::get_indexed<I, step_reduction>(sum).merge(
-        detail::get_indexed<I, step_reduction>(of_one));
+    using part_type = typename Policy::template part_type<I>;
+    using step_reduction = step_reduction_of<part_type>;
+    if (reduces_over<part_type>(is)) {
+      detail::get_indexed<I, step_reduction>(sum).merge(
+          detail::get_indexed<I, step_reduction>(of_one));
+    }
   });
 }
 
-/// Computes the step reductions over the candidates: each candidate in parallel, their sum in
+/// Computes the step reductions over the candidates, and over committed positions that are read for
+/// parts that reduce over those: each position in parallel, their sum in
 /// position order by lane 0.
 template <class Policy>
 UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::reduces) {
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
-      return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
+      return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
+             (m.roles[i] == role::bystander && m.reads(i) && m.row(i).valid());
     };
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
         const candidate<Policy::required> c = candidate_at(m, i);
         m.candidate_reductions[i] =
-            reductions_of(m, c, info_of(*m.state, m.status->next, c.position));
+            reductions_of(m, c, m.roles[i], info_of(*m.state, m.status->next, c.position));
       }
     }
     t.sync();
@@ -58,7 +77,7 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
       step_reductions_of<Policy> sum{};
       for (index_t i = 0; i < size; ++i) {
         if (counts(i)) {
-          merge_step_reductions<Policy>(sum, m.candidate_reductions[i]);
+          merge_step_reductions<Policy>(sum, m.candidate_reductions[i], m.roles[i]);
         }
       }
       *m.step_reductions = sum;
@@ -155,6 +174,14 @@ UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
       rank(t, m);
       reduce(t, m);
     }
+  }
+}
+
+/// Ranks again by the step reduction, if the ranking reads it.
+template <class Policy>
+UNMASK_HD void rank_by_reduction(const auto& t, const slot_memory<Policy>& m) {
+  if (ranks_by_reduction_now(*m.policy)) {
+    rank(t, m);
   }
 }
 

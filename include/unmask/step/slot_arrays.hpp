@@ -54,7 +54,9 @@ enum class role : std::uint8_t {
   invalid,      ///< masked, but its row is invalid
   accepted,     ///< a candidate that the commit rule, or the progress guarantee, commits
   replaced,     ///< committed; a part replaces it by its proposed token
-  remasked      ///< committed; a part remasks it
+  remasked,     ///< committed; a part remasks it
+  admitted,     ///< accepted, and admitted by the gate; accepted again when the gate is done
+  refused       ///< accepted or replaced, but refused by the gate
 };
 
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.

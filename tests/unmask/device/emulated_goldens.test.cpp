@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "goldens/by_name.hpp"
 #include "goldens/dynamic_dcu.hpp"
 #include "goldens/es_dllm.hpp"
 #include "goldens/lines.hpp"
@@ -29,6 +34,32 @@ TEST(EmulatedGoldens, WholeDecodesOfEsDllm) {
 
 TEST(EmulatedGoldens, PassesOfDynamicDllm) {
   replay("dynamic_dllm.jsonl", "dynamic.dcu", check_dynamic_dcu, 3);
+}
+
+// Every third line of each rule that a text decodes: unmask_goldens replays all of them.
+TEST(EmulatedGoldens, RulesByName) {
+  std::map<std::string, int> count;
+  for (const char* file : {"frechet.jsonl",
+                           "d3llm.jsonl",
+                           "dsb.jsonl",
+                           "adablock.jsonl",
+                           "uncode.jsonl",
+                           "remdm_loop.jsonl",
+                           "remdm_conf.jsonl",
+                           "rcr.jsonl"}) {
+    for (const node& line : read_json_lines(golden_file(file))) {
+      const auto name = line.get<std::string>("rule");
+      const auto rules = rules_by_name();
+      const auto found =
+          std::find_if(rules.begin(), rules.end(), [&](const rule& r) { return r.name == name; });
+      ASSERT_NE(found, rules.end()) << name;
+      if (count[name]++ % 3 == 0) {
+        const verdict v = found->check(line);
+        EXPECT_TRUE(v.passed || v.skipped) << line.get<std::string>("id") << ": " << v.detail;
+      }
+    }
+  }
+  EXPECT_EQ(count.size(), 9U);
 }
 
 }  // namespace

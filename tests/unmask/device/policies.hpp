@@ -11,16 +11,22 @@
 #include <unmask/policy/cache/suffix_window.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
+#include <unmask/policy/commit/ascending_step_size.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/early_commit.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
+#include <unmask/policy/commit/finish.hpp>
+#include <unmask/policy/commit/frechet.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/commit/hierarchical.hpp>
 #include <unmask/policy/commit/local_leap.hpp>
+#include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
@@ -29,11 +35,16 @@
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
+#include <unmask/policy/remask/remdm.hpp>
+#include <unmask/policy/remask/running_confidence.hpp>
+#include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -216,6 +227,7 @@ void for_each_policy(const auto& use) {
   for_each_of(every_part_1{}, use);
   for_each_of(every_part_2{}, use);
   for_each_of(every_part_3{}, use);
+  for_each_of(every_part_4{}, use);
   for_each_of(more_compositions{}, use);
 }
 

@@ -181,7 +181,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"tresh(0.9)", {"did you mean threshold?"}},
       {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
       {"random+threshold", {"did you mean at_random?"}},
-      {"entropy+timesteps", {"did you mean by_entropy or entropy_bound or entropy_cache?"}},
+      {"entropy+timesteps",
+       {"did you mean by_entropy or entropy_bound or entropy_below or entropy_cache?"}},
       {"Threshold(0.9)", {"no part 'Threshold'", "did you mean threshold?"}},
       {"TokensPerStep(2)", {"did you mean tokens_per_step?"}},
       {"eos+threshold", {"did you mean eos_penalty or eos_gate or eos_last or stop_at_eos?"}},
@@ -643,7 +644,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[6]), "threshold(value=0.9, inclusive=false)");
+  EXPECT_EQ(signature_of(known_parts()[8]), "threshold(value=0.9, inclusive=false)");
 }
 
 }  // namespace

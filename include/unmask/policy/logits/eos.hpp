@@ -36,27 +36,39 @@ UNMASK_HD void add_to_eos(auto& row, const step_info& at, token_id also, float d
 }  // namespace detail
 
 /// Subtracts `penalty` nats from the logit of the EOS token: against answers that end too early and
-/// against floods of EOS tokens.
-/// Range: finite; negative values raise the logit.
+/// against floods of EOS tokens. With `falls_over` = n > 0 the penalty falls linearly to 0 in n
+/// forward passes of the sequence: penalty (1 - step / n), and 0 from step n on.
+/// Range: penalty finite; negative values raise the logit. falls_over >= 0.
 /// Cost: O(1) a row.
 /// Example: `tokens_per_step + eos_penalty(1)`, rows e60b40, EOS e: `b` at 0.64.
 struct eos_penalty {
   float penalty = 1.0F;
   token_id also = no_token;
+  index_t falls_over = 0;
 
   static constexpr statistics required = stat::none;
   static constexpr index_t tracks = 2;
   static constexpr bool processes_committed = true;
 
   static constexpr part_label label{"eos_penalty", "subtracts penalty from the EOS token's logit"};
-  static constexpr knob<eos_penalty> knobs[] = {{"penalty", &eos_penalty::penalty, any_finite()},
-                                                {"also", &eos_penalty::also, a_token}};
+  static constexpr knob<eos_penalty> knobs[] = {
+      {"penalty", &eos_penalty::penalty, any_finite()},
+      {"also", &eos_penalty::also, a_token},
+      {"falls_over", &eos_penalty::falls_over, at_least(0)}};
 
   UNMASK_HD void track(auto& list, const auto& context) const {
     detail::track_eos(list, context.at, also);
   }
   UNMASK_HD void process(auto& row, const auto& context) const {
-    detail::add_to_eos(row, context.at, also, -penalty);
+    detail::add_to_eos(row, context.at, also, -math::product(penalty, share_left(context.at.step)));
+  }
+
+ private:
+  [[nodiscard]] UNMASK_HD float share_left(index_t step) const {
+    return falls_over == 0 ? 1.0F
+           : step < falls_over
+               ? math::divide(static_cast<float>(falls_over - step), static_cast<float>(falls_over))
+               : 0.0F;
   }
 };
 static_assert(tracking<eos_penalty> && logits_processor<eos_penalty>);

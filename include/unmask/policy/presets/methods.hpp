@@ -6,6 +6,7 @@
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/logits/credit.hpp>
@@ -43,6 +44,25 @@ template <int Slots = 64>
 [[nodiscard]] constexpr auto credit_decoding(float threshold = 0.9F,
                                              const trace_credit<Slots>& credit = {}) {
   return policy{by_confidence{}, unmask::threshold{threshold, true}, credit};
+}
+
+/// d3LLM's decoding without a cache: the least uncertain token of all blocks, every token of an
+/// entropy of `value` nats or less, and one of the first block that is not complete; a block joins
+/// when a tenth of the one before it is committed, at most one in each pass.
+///
+/// Blocks of 32. The session's window must hold up to 64 blocks, or the answer. With early stop:
+/// stop_at_eos, which ends the decode when all tokens left of the EOS token are committed; the
+/// release fills the positions right of it in the pass that commits it. The release's threshold of
+/// a decoded block (0.95) has no effect without a cache. Source: d3LLM (2026), its multi-block
+/// decoding, as released.
+[[nodiscard]] constexpr auto d3llm(float value = 0.5F, float add = 0.1F) {
+  return policy{by_entropy{},
+                entropy_below{value},
+                block_pipeline{.add = add,
+                               .activate = 1.0F,
+                               .at_once = max_active_blocks,
+                               .whole_canvas = true,
+                               .ends_at_eos = false}};
 }
 
 /// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes

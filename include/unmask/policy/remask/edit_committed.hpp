@@ -11,26 +11,42 @@ namespace UNMASK_NAMESPACE {
 /// never change, nor does a token in the step that writes it. A rewritten token is reported like a
 /// commit.
 ///
+/// With `to_mask` (T2M) the position is masked again instead, and decided anew: lowest positions
+/// first, fewer in a step than it commits, and at most `allowance` more for the whole sequence,
+/// which are its additional forward passes.
+///
 /// Committed positions of the scored range are read, too, so every step reads the rows of the whole
 /// range. Goes with edited_blocks: other schedules leave a block as soon as it is complete. Reads
 /// stat::confidence. No state.
-/// Range: [0, 1].
+/// Range: threshold in [0, 1], allowance >= 0.
 /// Example: `tokens_per_step + edit_committed(0.5) + edited_blocks`, rows a90, then b80: `a` `b`
 /// `b`.
-/// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its edits of tokens. Its penalty on
-/// repeating the left neighbour is neighbour_penalty.
+/// Example: `tokens_per_step + edit_committed(0.5, to_mask=true, allowance=1) + edited_blocks`,
+/// rows a90, then b80: `a` `_` `b` `b`. Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`,
+/// its edits of tokens. Its penalty on repeating the left neighbour is neighbour_penalty.
 struct edit_committed {
   float threshold = 0.0F;
+  bool to_mask = false;
+  index_t allowance = 0;
   static constexpr statistics required = stat::confidence;
 
   static constexpr part_label label{
       "edit_committed",
-      "replaces a committed token when another one has a probability above threshold"};
+      "replaces or masks a committed token when another one has a probability above threshold"};
   static constexpr knob<edit_committed> knobs[] = {
-      {"threshold", &edit_committed::threshold, within(0, 1)}};
+      {"threshold", &edit_committed::threshold, within(0, 1)},
+      {"to_mask", &edit_committed::to_mask},
+      {"allowance", &edit_committed::allowance, at_least(0)}};
 
-  UNMASK_HD verdict edit_token(const auto& c, auto&) const {
-    return c.token != c.current && c.confidence() > threshold ? verdict::replace : verdict::keep;
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape&) const {
+    return to_mask ? allowance : 0;
+  }
+
+  UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
+    if (c.token == c.current || !(c.confidence() > threshold)) {
+      return verdict::keep;
+    }
+    return !to_mask ? verdict::replace : context.at.may_remask ? verdict::remask : verdict::keep;
   }
 };
 static_assert(token_editing<edit_committed>);

@@ -25,7 +25,7 @@ namespace UNMASK_NAMESPACE {
 /// State: 12 bytes a sequence.
 /// Cost: the first pass of a block ranks its candidates twice.
 /// Example: `tokens_per_step + block_at_delimiter([0], 0.5, 1)`, rows c70 b60 a80 d90, blocks of 1:
-/// decides 0-3 0-2 0-2 3; `__a_` `c_a_` `cba_` `cbad`.
+/// decides 0-3 0-2 1-2 3; `__a_` `c_a_` `cba_` `cbad`.
 /// Source: Lu et al., AdaBlock-dLLM: semantic-aware diffusion LLM inference via adaptive block size
 /// (2025), as its released code computes the block, with its threshold and share.
 template <int Length = 8>

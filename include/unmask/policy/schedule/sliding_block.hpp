@@ -19,7 +19,7 @@ namespace UNMASK_NAMESPACE {
 /// State: 4 bytes a sequence.
 /// Cost: O(answer) a step.
 /// Example: `tokens_per_step + sliding_block`, rows a60 b90 c80 d70, blocks of 2: decides 0-1 0-2
-/// 0-3 0; `_b__` `_bc_` `_bcd` `abcd`.
+/// 0-3 0-3; `_b__` `_bc_` `_bcd` `abcd`.
 /// Example: `tokens_per_step + sliding_block(2)`, rows a60 b90 c80 d70, blocks of 2: decides 0-1
 /// 0-1 2-3 3; `_b__` `ab__` `abc_` `abcd`.
 /// Source: L. Luo, X. Li, S. Wen and J. Zhang, DSB: dynamic sliding block scheduling for diffusion

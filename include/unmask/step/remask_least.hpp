@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/commit.hpp>
+
+namespace UNMASK_NAMESPACE::step {
+
+/// True if the part that remasks the least certain tokens has more to do though no position is
+/// masked.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool goes_on([[maybe_unused]] const slot_memory<Policy>& m,
+                                     [[maybe_unused]] const step_info& at) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::goes_on>;
+  if constexpr (I < Policy::part_total) {
+    auto context = context_of<I>(m, 0, at);
+    return m.policy->template part_at<I>().goes_on(m.state->view, context);
+  } else {
+    return false;
+  }
+}
+
+namespace phase {
+
+/// Key by which scored position i is remasked: the least certain first. no_key for one that is
+/// neither committed nor about to be.
+template <std::size_t I, class Policy>
+[[nodiscard]] UNMASK_HD std::uint64_t remask_key(const slot_memory<Policy>& m, index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  const bool is_committed = m.marks[position] == mark::committed;
+  if (m.roles[i] != role::accepted &&
+      (m.roles[i] != role::bystander || !is_committed || !m.reads(i))) {
+    return no_key;
+  }
+  step_info at = info_of(*m.state, m.status->next, position);
+  at.current_probability = is_committed ? current_probability(m, m.row(i), i) : 0.0F;
+  auto context = context_of<I>(m, m.cell_of(position), at);
+  const auto narrow = candidate_at(m, i).template as<Policy::template part_type<I>::required>();
+  const float score = m.policy->template part_at<I>().remask_score(narrow, context);
+  return math::is_nan(score) ? no_key : order_key(-score, i);
+}
+
+/// Masks the least certain of the committed positions and of those about to be
+/// (core/remask_least.hpp).
+template <class Policy>
+UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
+                            [[maybe_unused]] const slot_memory<Policy>& m) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::remasks_least>;
+  if constexpr (I < Policy::part_total) {
+    if (!remasks_least_now(*m.policy)) {
+      return;
+    }
+    const auto& part = m.policy->template part_at<I>();
+    slot_state& s = *m.state;
+    const range scored = m.status->next.score;
+    const step_info at = info_of(s, m.status->next, scored.first);
+    auto context = context_of<I>(m, m.cell_of(scored.first), at);
+    std::int64_t free = may_wait(m) ? 0 : -1;  // so many may be masked at no cost
+    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+      free += t.count(is_there && m.roles[i] == role::accepted).all;
+    });
+    const std::int64_t most = free + detail::most_remasked(*m.policy, s.geometry) - s.remasked;
+    const std::int64_t wanted = part.remask_count(context);
+    index_t remasking_part = text_index_of<I>(*m.policy);
+    if constexpr (requires { part.remasking_part(); }) {
+      remasking_part = part.remasking_part();
+    }
+    if (wanted <= 0 || most <= 0) {
+      return;
+    }
+    const index_t size = sort_size(scored.size());
+    for (index_t i = t.lane(); i < size; i += t.lanes()) {
+      m.keys[i] = i < scored.size() ? remask_key<I>(m, i) : no_key;
+    }
+    sort(t, m.keys, size);
+    const std::int64_t found = candidates(m);
+    const std::int64_t masked =
+        math::min(static_cast<index_t>(wanted < most ? wanted : most), static_cast<index_t>(found));
+    for (index_t r = t.lane(); r < masked; r += t.lanes()) {
+      const index_t i = key_index(m.keys[r]);
+      const bool was_committed = m.marks[scored.first + i] == mark::committed;
+      m.roles[i] = was_committed ? role::remasked : role::candidate;
+      m.note(i, {remasking_part});
+    }
+    if (t.lane() == 0) {
+      s.remasked += masked > free ? masked - free : 0;
+    }
+    t.sync();
+  }
+}
+
+}  // namespace phase
+
+}  // namespace unmask::step
