@@ -137,7 +137,8 @@ template <class Policy>
   return commits;
 }
 
-/// Number of candidates of this step that were committed before and are masked after it.
+/// Number of candidates of this step that were committed before: they are masked after it, or the
+/// step commits them without a gain.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t losses_of(const deciding_group auto& t,
                                           const slot_memory<Policy>& m) {
@@ -147,7 +148,7 @@ template <class Policy>
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competed =
           is_there && m.roles[i] != role::bystander && m.marks[scored.first + i] == mark::committed;
-      losses += t.count(competed && !wins(m, i)).all;
+      losses += t.count(competed).all;
     });
   } else {
     static_cast<void>(t);
