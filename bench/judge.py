@@ -184,13 +184,6 @@ class judge:
         return max(self.families[family], key=lambda p: (self.right(p) - self.right(self.matched(p, against, by)), -self.cost(p, by)))
 
 
-def mean_interval(differences):
-    """Mean of paired differences with the half width of its 95 % interval (normal)."""
-    n, mean = len(differences), sum(differences) / len(differences)
-    variance = sum((d - mean) ** 2 for d in differences) / max(1, n - 1)
-    return mean, paired.Z95 * math.sqrt(variance / n)
-
-
 def compare(policy, control, by="forwards", tolerance=0.0):
     """Counts, interval and verdict of a policy against a control, both as the demo reports them. A cost that differs
     by no more than the tolerance, as a share of the control's, or than chance, counts as equal."""
@@ -203,7 +196,7 @@ def compare(policy, control, by="forwards", tolerance=0.0):
         cost, half = relative, max(tolerance, .02)  # there is no count for each problem
         shown = f"{100 * relative:+.0f} % layer-positions"
     else:
-        cost, half = mean_interval([a - b for a, b in zip(policy[by + "_each"], control[by + "_each"])])
+        cost, half = paired.mean_interval([a - b for a, b in zip(policy[by + "_each"], control[by + "_each"])])
         shown = f"{cost:+.3f} ± {half:.3f} {by}"
         half = max(half, tolerance * control[by] / n)
     accuracy = 0 if p >= .05 else 1 if gained > lost else -1
@@ -400,7 +393,7 @@ def self_test():
     best = {"a": [(1, 80.0), (2, 80.0)], "b": [(1, 80.0), (3, 70.0)]}
     result = aup(best)
     assert abs(result["a"] - 160) < 1e-9 and abs(result["b"] - 80) < 1e-9, result  # the second of b is 10 points lower
-    assert mean_interval([1, 1, 1]) == (1, 0)
+    assert paired.mean_interval([1, 1, 1]) == (1, 0)
     one = {"right": "1100", "forwards": 8, "forwards_each": [2, 2, 2, 2]}
     assert compare(one, one)[-1] == "the same problems right"
     two = {"right": "1100", "forwards": 4, "forwards_each": [1, 1, 1, 1]}

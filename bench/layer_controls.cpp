@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Layer rules beside controls that the library does not have: budgets dealt out evenly, to the
-// wrong layers and at random, and positions skipped at random. Decodes problems of one task one
-// token a pass and prints one JSON object as the demo does with --json. judge.py calls it:
+// Controls of layer rules that the library does not have: budgets dealt out evenly, to the wrong
+// layers and at random, and positions skipped at random. Decodes problems of one task one token a
+// pass and prints one JSON object as the demo does with --json. judge.py calls it:
 //
-//     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE
+//     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [WINDOW]
 //
-// RULE is change, even, reversed or random with a budget of VALUE positions a layer and no window,
-// or skip, skip_drift, skip_confidence, skip_random with VALUE as the share that is kept from the
-// second of eight layers on.
+// RULE is change, even, reversed or random with a budget of VALUE positions a layer and the window
+// WINDOW, 0 unless given (the paper's is the budget), or skip, skip_drift, skip_confidence,
+// skip_random with VALUE as the share that is kept from the second of eight layers on.
 #include <unmask/unmask.hpp>
 
 #include <nlohmann/json.hpp>
@@ -133,6 +133,7 @@ measured(const Policy& p, const std::string& weights, const std::vector<demo::pr
 
 nlohmann::json measured(const std::string& rule,
                         double value,
+                        index_t window,
                         const std::string& weights,
                         const std::vector<demo::problem>& problems) {
   const auto one = [&](const auto& layer_rule, const auto& cache) {
@@ -143,7 +144,7 @@ nlohmann::json measured(const std::string& rule,
   if (const auto found = std::ranges::find(dealings, rule); found != dealings.end()) {
     dealt_budget b;
     b.budget = static_cast<index_t>(value);
-    b.window = 0;
+    b.window = window;
     b.how = static_cast<dealing>(found - dealings.begin());
     return one(b, interval_cache{1, 0});
   }
@@ -166,13 +167,15 @@ nlohmann::json measured(const std::string& rule,
 
 int main(int count, char** arguments) {
   try {
-    if (count != 7) {
-      throw std::invalid_argument("usage: layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE");
+    if (count != 7 && count != 8) {
+      throw std::invalid_argument(
+          "usage: layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [WINDOW]");
     }
     const auto problems =
         demo::choose(demo::read_problems(arguments[2]), {{arguments[3]}}, std::atoi(arguments[4]));
+    const index_t window = count == 8 ? std::atoi(arguments[7]) : 0;
     const nlohmann::json one =
-        measured(arguments[5], std::atof(arguments[6]), arguments[1], problems);
+        measured(arguments[5], std::atof(arguments[6]), window, arguments[1], problems);
     std::cout << nlohmann::json{{"policies", {one}}}.dump() << '\n';
     return 0;
   } catch (const std::exception& e) {

@@ -8,7 +8,8 @@ The first policy is the control, unless `--against LABEL` names another one. A p
 which both are right, or both wrong, says nothing of their difference, so the table counts the others:
 *gained* are those that only the policy answers right, *lost* those that only the control does. The
 interval is that of the difference in percentage points (Agresti and Min, 2005: a half added to each of
-the four counts), p is the exact two-sided sign test of gained against lost (McNemar's).
+the four counts), p is the exact two-sided sign test of gained against lost (McNemar's). The last column is
+the mean difference of forward passes of a prompt, with the half width of its 95 % interval (paired, normal).
 """
 import argparse
 import json
@@ -32,6 +33,13 @@ def sign_test(gained, lost):
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(few + 1)) / 2 ** n)
 
 
+def mean_interval(differences):
+    """Mean of paired differences with the half width of its 95 % interval (normal)."""
+    n, mean = len(differences), sum(differences) / len(differences)
+    variance = sum((d - mean) ** 2 for d in differences) / max(1, n - 1)
+    return mean, Z95 * math.sqrt(variance / n)
+
+
 def row_of(policy, control, n):
     right = policy["right"]
     pairs = list(zip(right, control["right"]))
@@ -39,9 +47,11 @@ def row_of(policy, control, n):
     cells = [f"`{label(policy)}`", f"{right.count('1')} of {n}", f"{policy['forwards']}", f"{policy['segments']}",
              f"{policy['answer_tokens_per_forward']:.2f}"]
     if policy is control:
-        return cells + ["control", "", ""]
+        return cells + ["control", "", "", ""]
     low, high = difference(gained, lost, n)
-    return cells + [f"+{gained} -{lost}", f"{low:+.1f} to {high:+.1f}", f"{sign_test(gained, lost):.2f}"]
+    passes, half = mean_interval([a - b for a, b in zip(policy["forwards_each"], control["forwards_each"])])
+    return cells + [f"+{gained} -{lost}", f"{low:+.1f} to {high:+.1f}", f"{sign_test(gained, lost):.2f}",
+                    f"{passes:+.3f} ± {half:.3f}"]
 
 
 def label(policy):
@@ -56,6 +66,13 @@ def self_test():
     # 10 gained, 2 lost of 100: 8.5 - .5 ... by hand: (10.5 - 2.5) / 102 = 7.84, half 1.96 sqrt(13 - 64 / 102) / 102 = 6.76
     low, high = difference(10, 2, 100)
     assert abs(low - 1.084) < .01 and abs(high - 14.602) < .01, (low, high)
+    # -1, 0, 1, 4: mean 1, variance (4 + 1 + 0 + 9) / 3, half 1.96 sqrt(14 / 12)
+    mean, half = mean_interval([-1, 0, 1, 4])
+    assert mean == 1 and abs(half - 2.117) < .001, (mean, half)
+    policy = {"policy": "p", "cache": "none", "right": "110", "forwards": 6, "segments": 6, "forwards_each": [1, 2, 3],
+              "answer_tokens_per_forward": 1.0}
+    assert row_of(policy, dict(policy, right="100", forwards_each=[2, 3, 4]), 3)[-1] == "-1.000 ± 0.000"
+    assert len(row_of(policy, policy, 3)) == len(row_of(policy, dict(policy), 3))
 
 
 def main():
@@ -73,8 +90,9 @@ def main():
         if not named:
             sys.exit(f"--against must be one of {', '.join(map(label, policies))}, got '{chosen.against}'")
         control = named[0]
-    print("| policy | right | forwards | segments | text tokens a forward | gained, lost | 95 %, points | p |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| policy | right | forwards | segments | text tokens a forward | gained, lost | 95 %, points | p "
+          "| forwards a prompt, 95 % |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for policy in policies:
         print("| " + " | ".join(row_of(policy, control, n)) + " |")
     return 0

@@ -183,7 +183,7 @@ def main():
     release = re.search(r"V([\d.]+)", subprocess.run([nvcc, "--version"], capture_output=True,
                                                      text=True, check=True).stdout)[1]
     report = [
-        "# Registers, memory and spills of the kernels", "",
+        "# Registers, memory and spills of the kernels: " + ", ".join(arguments.arch or ["all architectures"]), "",
         f"nvcc {release}, {datetime.date.today().isoformat()}, `nvcc {' '.join(FLAGS)}` for",
         f"{', '.join(arguments.arch or ARCHITECTURES)}; sources: " +
         ", ".join(f"`{os.path.relpath(s, ROOT)}`" for s in sources) + ".",

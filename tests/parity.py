@@ -4,8 +4,8 @@
 
 usage: parity.py
 
-That is: one of the policies in tests/unmask/device/policies.hpp has it, that policy is in a list of
-the parity suite, and what the suite decodes on a device has its kernels in tests/unmask/cuda.
+That is: a text of the parity suite (tests/unmask/device/texts.hpp), or a policy that it decodes composed
+(policies.hpp), has it, and the kernels of both are in tests/unmask/cuda.
 """
 import os
 import re
@@ -45,31 +45,19 @@ def parts_of(page):
 def main():
     policies = read("tests", "unmask", "device", "policies.hpp")
     defined = dict(re.findall(r"inline constexpr policy\s+(\w+)\{(.*?)\};\n", policies, re.S))
-    lists = dict(re.findall(r"using (\w+) =\s+policy_list<(.*?)>;", policies, re.S))
-    listed = {name: re.findall(r"with<(\w+)>", text) for name, text in lists.items()}
-    suites = "".join(read("tests", "unmask", "device", f"emulated_parity_{n}.test.cpp")
-                     for n in (1, 2, 3, 4, 5))
-    on_a_device = [p for name in listed if name.startswith("every_part") for p in listed[name]]
+    composed = re.findall(r"with<(\w+)>", re.search(r"using composed = policy_list<(.*?)>;", policies, re.S)[1])
+    kernels = "".join(read("tests", "unmask", "cuda", f"sessions_{name}.cu") for name in ("by_name", "composed"))
     complaints = []
-    for name in listed:
-        if f"types_of<{name}>" not in suites:
-            complaints.append(f"no emulated suite has the list {name}")
-    for name in defined:
-        if sum(name in names for names in listed.values()) != 1:
-            complaints.append(f"the policy {name} is not in one list")
-    sources = os.listdir(os.path.join(ROOT, "tests", "unmask", "cuda"))
-    kernels = "".join(read("tests", "unmask", "cuda", name)
-                      for name in sources if re.fullmatch(r"sessions_\d+\.cu", name))
-    for name in on_a_device:
-        if f"decltype(policies::{name})" not in kernels:
+    for name in ["unmask::named_policy"] + [f"std::remove_const_t<decltype(policies::{name})>" for name in composed]:
+        if f"workspace<{name}>" not in kernels:
             complaints.append(f"no file of tests/unmask/cuda instantiates the kernels of {name}")
-    composed = "\n".join(defined[name] for name in on_a_device if name in defined)
+    decoded = read("tests", "unmask", "device", "texts.hpp") + "\n".join(defined[name] for name in composed)
     parts = sorted(set(parts_of(read(*PAGE.split("/")))) - set(ELSEWHERE))
     if len(parts) < 30:
         complaints.append(f"only {len(parts)} parts were found in {PAGE}: has the table changed?")
     for part in parts:
-        if not re.search(rf"\b{part}\b", composed):
-            complaints.append(f"no policy that a device decodes with has the part {part}")
+        if not re.search(rf"\b{part}\b", decoded):
+            complaints.append(f"no policy that a device decodes has the part {part}")
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0

@@ -9,7 +9,8 @@
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
 - The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
-- Tables of the pages of policies and of C have each statistic and each call; those of the protocol of a
+- Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
+  sequence, and each call; those of the protocol of a
   part each member that the headers look for, and no other.
 - So does every script and preset that a *.yml of .github names, and that is YAML.
 - README.md has at most 150 lines of at most 110 columns.
@@ -42,7 +43,7 @@ LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
 PROTOCOL = "include/unmask/core/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
-    r"core/(part|block_end|rank_info|remask_least|review|read_ahead|forwards|answer_end|layer|knob)\.hpp":
+    r"core/(part|block_end|gating|rank_info|remask_least|review|read_ahead|forwards|answer_end|layer|knob)\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
     r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
@@ -50,6 +51,8 @@ CONTRACT = {  # headers below include/unmask, and how they name what a part may 
 NO_MEMBERS = "at", "count", "tokens"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
     (PROTOCOL, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
+    (RULES, "include/unmask/core/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),
+    (RULES, "include/unmask/core/sequence_view.hpp", r"(?m)^  (?:const )?[\w:]+\*? (?!bytes)(\w+)(?: = [^;()]*)?;", "`{}"),
     (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
     (CALLS, "include/unmask/c_api.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
     (CALLS, "include/unmask/c_layers.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
@@ -105,8 +108,10 @@ def broken_links(page, text):
 
 
 def missing_files(root, page, text):
-    """Files in commands and in code of the text, from the root or from the page's own folder."""
-    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py)|\.ci/\w+)\b", text) + PATH.findall(text):
+    """Files in commands and in code of the text, from the root or from the page's own folder. The sources that a
+    result was made with may be gone."""
+    sources = [] if page.is_relative_to(root / "bench/results") else PATH.findall(text)
+    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py)|\.ci/\w+)\b", text) + sources:
         if not any(list(folder.glob(path.rstrip("/"))) for folder in (root, page.parent)):
             yield f"{path} is no file or folder"
 
@@ -252,7 +257,9 @@ def self_test():
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
         "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy`, `step` | `b` |\n",
-        RULES: "| `stat::none` |\n",
+        RULES: "| `stat::none` |\n| `rank` | `tokens[p]` |\n",
+        "include/unmask/core/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
+        "include/unmask/core/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
         PROTOCOL: "| `f(x)`, `g(y)` | |\n| `most` | |\n| `says`, `off_now()` | |\n",
         "include/unmask/core/part_check.hpp": "struct stage_names {\n  int f,\n      g;\n};\n",
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
@@ -263,17 +270,20 @@ def self_test():
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',
+        "bench/results/a.md": "`tests/none.cu`\n",
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
     }
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
         "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n", "| `a.hpp`, `core`, `policy`, `step`, `b` |\n"],
-        RULES: ["| `f(x)` |\n", "`stat::none`\n"],
+        RULES: ["| `rank` | `tokens[p]` |\n", "`stat::none`, `rank`, `tokens[p]`\n", "| `stat::none`, `rank` |\n",
+                "| `stat::none`, `tokens[p]` |\n"],
         PROTOCOL: ["| `f(x)`, `most` | |\n| `says`, `off_now()` | |\n", "`f(x)`, `g(y)`, `most`, `says`, `off_now()`\n",
                    "| `f(x)`, `g(y)`, `most`, `says`, `off_now()`, `h(z)` | |\n", "| `f(x)`, `g(y)`, `most`, `off_now()` | |\n"],
         ".github/w.yml": ["run: cmake --preset slow\n", "all:\n  - sub/b.sh\n", "run: bash .ci/none\n",
                           "preset: [fast, no]\n"],
+        "bench/results/a.md": ["bash tests/none.sh\n"],
         "sub/page.md": ["cmake --preset no\n", "```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n",
                         "    bash none.sh\n",
                         "```python\nx = = 1\n```\n"],

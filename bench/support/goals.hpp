@@ -2,8 +2,9 @@
 #pragma once
 
 /// \file
-/// The goals of the benchmark suite with what was measured, as a table and as JSON.
+/// Costs of a step and goals of the benchmark suite with what was measured, as tables and as JSON.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -11,13 +12,37 @@
 
 namespace bench {
 
+enum class verdict { met, within_noise, not_met };
+
+/// Compares a measured ratio with a bound. A miss that is not larger than the noise of the run, a
+/// share of the bound, is none.
+[[nodiscard]] constexpr verdict judge(double measured, double bound, bool at_least, double noise) {
+  const double miss = at_least ? bound - measured : measured - bound;
+  return miss <= 0.0             ? verdict::met
+         : miss <= noise * bound ? verdict::within_noise
+                                 : verdict::not_met;
+}
+static_assert(judge(1.0, 1.0, true, 0.0) == verdict::met);
+static_assert(judge(0.97, 1.0, true, 0.02) == verdict::not_met);
+static_assert(judge(0.97, 1.0, true, 0.04) == verdict::within_noise);
+static_assert(judge(2.1, 2.0, false, 0.06) == verdict::within_noise);
+static_assert(judge(2.1, 2.0, false, 0.04) == verdict::not_met);
+static_assert(judge(1.9, 2.0, false, 0.0) == verdict::met);
+
+/// A ratio of two times of this run, and its bound. A bound of another machine is no goal.
 struct goal {
   const char* id;
   std::string what;
   double measured;
   double bound;
   bool at_least;  ///< or at most
-  [[nodiscard]] bool met() const { return at_least ? measured >= bound : measured <= bound; }
+};
+
+/// Time of a step, or of something that it is compared with, in milliseconds.
+struct step_cost {
+  std::string what;
+  double f32;
+  double bf16;  ///< 0 if it was not measured
 };
 
 /// One kernel at one size: its time relative to max(read floor, exponential ceiling).
@@ -32,6 +57,9 @@ class scoreboard {
  public:
   void add(const reading_case& c) { cases_.push_back(c); }
   void add(const goal& g) { goals_.push_back(g); }
+  void add(const step_cost& c) { costs_.push_back(c); }
+  /// Ratio of two times of the same work in this run: 1 without noise.
+  void add_noise(double ratio) { noise_ = std::max({noise_, ratio - 1.0, 1.0 / ratio - 1.0}); }
   void note(const std::string& name, double value) { notes_.push_back({name, value}); }
 
   /// Time of the kernels relative to their bounds: the geometric mean over all cases, lower is
@@ -44,8 +72,37 @@ class scoreboard {
     return std::exp(sum / static_cast<double>(cases_.size()));
   }
 
-  void print() const {
-    std::printf("%-34s %12s %12s %12s\n", "read", "ps a logit", "/ floor", "/ bound");
+  /// The step costs, then the goals.
+  void print(const std::string& machine, const std::string& shape) const {
+    std::printf("%s\n\n%-58s %10s %10s\n", machine.c_str(), shape.c_str(), "float32", "bfloat16");
+    for (const step_cost& c : costs_) {
+      std::printf("%-58s %7.2f ms", c.what.c_str(), c.f32);
+      c.bf16 > 0.0 ? std::printf(" %7.2f ms\n", c.bf16) : std::printf("\n");
+    }
+    std::printf("\n%-4s %-57s %9s %11s\n",
+                "",
+                "goals, relative to other work in this run",
+                "measured",
+                "bound");
+    for (const goal& g : goals_) {
+      constexpr const char* words[] = {"met", "met, within the noise", "not met here"};
+      std::printf("%-4s %-57s %9.3f %s %8.3f  %s\n",
+                  g.id,
+                  g.what.c_str(),
+                  g.measured,
+                  g.at_least ? ">=" : "<=",
+                  g.bound,
+                  words[static_cast<int>(judge(g.measured, g.bound, g.at_least, noise_))]);
+    }
+    std::printf("\nReads take %.3f times their bound (geometric mean). The same work twice "
+                "differed by %.1f %%.\n",
+                score(),
+                100.0 * noise_);
+  }
+
+  /// The single reads and what the goals are computed from.
+  void print_details() const {
+    std::printf("\n%-34s %12s %12s %12s\n", "read", "ps a logit", "/ floor", "/ bound");
     for (const reading_case& c : cases_) {
       std::printf(
           "%-34s %12.1f %12.2f %12.2f\n", c.name.c_str(), c.picoseconds, c.of_floor, c.of_bound);
@@ -54,22 +111,24 @@ class scoreboard {
     for (const auto& n : notes_) {
       std::printf("%-62s %10.3f\n", n.name.c_str(), n.value);
     }
-    std::printf("\n%-4s %-66s %9s %11s\n", "", "goal", "measured", "bound");
-    for (const goal& g : goals_) {
-      std::printf("%-4s %-66s %9.3f %s %8.3f  %s\n",
-                  g.id,
-                  g.what.c_str(),
-                  g.measured,
-                  g.at_least ? ">=" : "<=",
-                  g.bound,
-                  g.met() ? "met" : "NOT MET");
-    }
-    std::printf("\nscore: %.3f times the bound (geometric mean, lower is better)\n", score());
   }
 
-  void print_json() const {
-    std::printf("{\n  \"score\": %.4f,\n  \"reads\": [", score());
+  void print_json(const std::string& machine) const {
+    std::printf("{\n  \"machine\": \"%s\",\n  \"score\": %.4f,\n  \"noise\": %.4f,\n  \"steps\": [",
+                machine.c_str(),
+                score(),
+                noise_);
     const char* comma = "";
+    for (const step_cost& c : costs_) {
+      std::printf("%s\n    {\"what\": \"%s\", \"f32_ms\": %.4f, \"bf16_ms\": %.4f}",
+                  comma,
+                  c.what.c_str(),
+                  c.f32,
+                  c.bf16);
+      comma = ",";
+    }
+    std::printf("\n  ],\n  \"reads\": [");
+    comma = "";
     for (const reading_case& c : cases_) {
       std::printf("%s\n    {\"name\": \"%s\", \"picoseconds\": %.2f, \"of_floor\": %.4f, "
                   "\"of_bound\": %.4f}",
@@ -97,7 +156,8 @@ class scoreboard {
                   g.measured,
                   g.at_least ? "at_least" : "at_most",
                   g.bound,
-                  g.met() ? "true" : "false");
+                  judge(g.measured, g.bound, g.at_least, noise_) != verdict::not_met ? "true"
+                                                                                     : "false");
       comma = ",";
     }
     std::printf("\n  ]\n}\n");
@@ -111,6 +171,8 @@ class scoreboard {
   std::vector<reading_case> cases_;
   std::vector<goal> goals_;
   std::vector<named> notes_;
+  std::vector<step_cost> costs_;
+  double noise_ = 0.0;
 };
 
 }  // namespace bench

@@ -14,10 +14,10 @@ namespace bench {
 
 /// A session of one sequence whose answer is one block, started anew for each step, so that every
 /// step decides about all of its positions.
-template <class Policy>
+template <class Policy, unmask::element T = float>
 class first_step {
  public:
-  first_step(const Policy& policy, const logits<float>& rows, const unmask::on_host& where = {})
+  first_step(const Policy& policy, const logits<T>& rows, const unmask::on_host& where = {})
       : policy_(policy)
       , rows_(rows)
       , window_(static_cast<index_t>(rows.rows().size()))
@@ -34,15 +34,15 @@ class first_step {
                    {.prompt_length = 0, .length = window_, .block_length = window_});
   }
 
-  void operator()(const unmask::row_modifiers<float>& modifiers = {}) {
+  void operator()(const unmask::row_modifiers<T>& modifiers = {}) {
     start();
     const auto request = session_.next();
-    session_.supply(unmask::host_logits<float>(rows_.data(), request->rows, vocab_), modifiers);
+    session_.supply(unmask::host_logits<T>(rows_.data(), request->rows, vocab_), modifiers);
   }
 
  private:
   Policy policy_;
-  const logits<float>& rows_;
+  const logits<T>& rows_;
   index_t window_;
   index_t vocab_;
   std::vector<token_id> tokens_;

@@ -9,6 +9,7 @@
 
 import pathlib
 import re
+import shutil
 
 HEADS = "Shape|Range|State|Ties|Cost|Errors|Example|Source"
 HEAD = re.compile(rf"(?:^|(?<=\s))({HEADS}):(?=\s|$)")
@@ -30,6 +31,8 @@ def hooks(include):
                 found.setdefault(hook[0] or hook[1], m[1])
     public = re.sub(r"^namespace detail \{.*?^}", "", everything, flags=re.S | re.M)
     found = {hook: inner.get(concept, concept) for hook, concept in found.items()}
+    active = (include / "step/active.hpp").read_text(encoding="utf-8")
+    found.update(dict.fromkeys(re.findall(r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)", active, re.M), ""))
     return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
 
 
@@ -81,6 +84,23 @@ def knob_docs(table):
     return docs
 
 
+KNOB = re.compile(r'(?:word_knob<&[\w:<>]*?(?P<word>\w+)>\(\s*|\{\s*)"(?P<name>\w+)",\s*'
+                  r'(?:knob_kind::\w+,[^{}"]*(?:"(?P<list>[^"]*)")?|&[\w:<>]*?::(?P<member>\w+))?')
+
+
+def arguments(part):
+    """`(value=0.9, inclusive=false)`: the arguments of a part in a text, with the defaults of its members."""
+    table = re.search(r"knobs\[\] = \{", part)
+    shown = []
+    for m in KNOB.finditer(part[table.end() : closing(part, table.end() - 1)] if table else ""):
+        member = m["word"] or m["member"]
+        default = re.search(rf"^\s+(?!return\b)[\w:<>, ]+?\s{member}(?:\s*=\s*([^;]*)|\{{([^;]*)\}})?;", part, re.M)
+        value = m["list"] or (default and (default[1] or default[2])) or ""
+        value = re.sub(r"(?<=[\d.])F$|^\w+::", "", value.strip())
+        shown.append(m["name"] + (f"={value}" if re.fullmatch(r"[][\w., +-]+", value) else ""))
+    return f"({', '.join(shown)})" if shown else ""
+
+
 def closing(text, at):
     """The index behind the brace that closes the one at `at`."""
     depth = 0
@@ -105,7 +125,7 @@ def without(text, pattern, instead=lambda m, piece: ""):
     return text
 
 
-def filtered(text, hook_of, state, part):
+def filtered(text, hook_of, state, part, names):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
@@ -113,11 +133,11 @@ def filtered(text, hook_of, state, part):
     text = re.sub(guide, lambda m: blank(m[0]), text, flags=re.M)
     text = re.sub(r"^  (\w+) (\w+(?:, \w+)+); *///< (.*)$", each_of_several, text, flags=re.M)
     if part:
-        docs = {}
+        docs, piece = {}, ""
 
         def label(m, all_of_it):
             strings = re.findall(r'"([^"]*)"', all_of_it)
-            return f"// in a text: {strings[0]}" if len(strings) > 1 else ""
+            return f"// in a text: {strings[0]}{arguments(piece)}" if len(strings) > 1 else ""
 
         def knobs(m, all_of_it):
             docs.update(knob_docs(all_of_it))
@@ -147,8 +167,8 @@ def filtered(text, hook_of, state, part):
             text = before
         text = done
         text = re.sub(r"(^///.*)(\n(?:template.*\n|  requires.*\n)*struct \w+ (?:(?!^};).*\n)*?"
-                      r"  )// in a text: (\w+)",
-                      lambda m: rf"{m[1]} \head{{In a text}} `{m[3]}`{picture_of(m[3])}{m[2]}", text, flags=re.M)
+                      r"  )// in a text: (\w+)(.*)",
+                      lambda m: rf"{m[1]} \head{{In a text}} `{m[3]}{m[4]}`{picture_of(m[3], names)}{m[2]}", text, flags=re.M)
     lines = text.split("\n")
     out = []
     for i, line in enumerate(lines):
@@ -171,13 +191,45 @@ def filtered(text, hook_of, state, part):
     return "\n".join(out)
 
 
-def picture_of(part):
-    """The picture of the part's family, where a map has the part in its title."""
-    for file in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples/pictures").glob("*.svg")):
-        titles = re.findall(r"<text[^>]*class='f'>([^<]*)", file.read_text(encoding="utf-8"))
-        if any(re.search(rf"\b{part}\b", title) for title in titles):
-            return rf" \image html {file.name}"
-    return ""
+def panels(svg):
+    """{title: picture} of the order maps that a picture has next to and below each other."""
+    head = svg[: svg.index("<rect")]
+    width, height = (float(x) for x in re.search(r"width='(\d+)' height='(\d+)'", head).groups())
+    line = r"<text x='{}' y='{}' class='f'>([^<]*)</text>\n"
+    more = line.format(r"\1", r"\d+")
+    titles = list(re.finditer(line.format(r"(\d+)", r"(\d+)") + f"(?:{more})*", svg))
+    xs, ys = (sorted({float(m[i]) for m in titles}) for i in (1, 2))
+    found = {}
+    for m, following in zip(titles, [*titles[1:], None]):
+        x, y = float(m[1]) - xs[0], float(m[2]) - ys[0]
+        right, bottom = ([v - first for v in (*values, end + first) if v - first > at][0] if end else end
+                         for values, first, at, end in ((xs, xs[0], x, width), (ys, ys[0], y, height)))
+        body = svg[m.start() : following.start() if following else svg.index("</svg>")]
+        box = f"{x:g} {y:g} {right - x:g} {bottom - y:g}"
+        top = re.sub(r"width='.*?' height='.*?' viewBox='.*?'",
+                     f"width='{right - x:g}' height='{bottom - y:g}' viewBox='{box}'", head)
+        rect = "<rect x='{}' y='{}' width='{}' height='{}' class='b'/>\n".format(*box.split())
+        found[" ".join(re.findall(">([^<]*)</text>", m[0]))] = top + rect + body.rstrip() + "\n</svg>\n"
+    return found
+
+
+def pictures(root, folder):
+    """Writes a picture for each panel of the pictures of parts, and returns {title: its file's name}."""
+    names = {}
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file in sorted((root / "examples/pictures").glob("*.svg")):
+        for i, (title, svg) in enumerate(panels(file.read_text(encoding="utf-8")).items()):
+            (folder / f"{file.stem}_{i}.svg").write_text(svg, encoding="utf-8")
+            names.setdefault(title, f"{file.stem}_{i}.svg")
+    return names
+
+
+def picture_of(part, names):
+    """The picture with the part in its title; of several the shortest that ends with it."""
+    titles = [title for title in names if re.search(rf"\b{part}\b", title)]
+    last = [title for title in titles if re.search(rf"(^|[ (]){part}(\(.*\))?$", title)]
+    return rf" \image html {names[min(last or titles, key=len)]}" if titles else ""
 
 
 def each_of_several(m):
@@ -250,10 +302,10 @@ def page_text(root, page, text, pages, repository):
         file = (page.parent / target).resolve() if target else page
         file = file / "README.md" if file.is_dir() and file / "README.md" in pages else file
         said = re.sub(r"\s+", " ", m[1])
-        if file in pages and fragment and label(root, file) == "index":
-            return f'<a href="index.html#{fragment}">{said}</a>'
-        if file in pages:
-            return f"[{said}](@ref {label(root, file)}{'-' + fragment if fragment else ''})"
+        if file in pages:  # \ref would show the backticks of code in the text of a link
+            name = label(root, file)
+            fragment = f"#{'' if name == 'index' else name + '-'}{fragment}" if fragment else ""
+            return f'<a href="{name}.html{fragment}">{said}</a>'
         if not file.exists():
             raise ValueError(f"{page.relative_to(root)}: {m[2]} is no file")
         return f'<a href="{repository}/{file.relative_to(root).as_posix()}">{said}</a>'
@@ -263,15 +315,16 @@ def page_text(root, page, text, pages, repository):
     for i in range(0, len(pieces), 2):
         piece = re.sub(r"^(#+) +(.*)$", heading, pieces[i], flags=re.M)
         piece = re.sub(r"!\[([^\]]*)\]\((?:[^()]*/)?([^()/]+)\)", r"\n![\1](\2)\n", piece)
+        piece = re.sub(r"`([^`]+)`", lambda m: f"``{m[1]}``" if "'" in m[1] else m[0], piece)  # ' would end it
         pieces[i] = re.sub(r"(?<!!)\[([^\]]*)\]\(([^()\s]+)\)", link, piece)
     return "".join(pieces)
 
 
-def prepared(root, file, hook_of, state, pages, repository):
+def prepared(root, file, hook_of, state, pages, repository, names):
     """The text of a header or page."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
         return page_text(root, file, text, pages, repository)
     name = file.relative_to(root / "include/unmask").as_posix()
     has_parts = name.startswith("policy/") or name in ("core/semi_autoregressive.hpp", "trace/replay.hpp")
-    return filtered(text, hook_of, state, has_parts)
+    return filtered(text, hook_of, state, has_parts, names)

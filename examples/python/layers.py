@@ -46,7 +46,7 @@ class LayeredLlada(TinyLlada):
         return x if reads == "input" else x @ self.weight(layer, f"attn_{reads[0]}").T
 
     def run(self, layer, hidden, positions, attended):
-        """The rows behind a layer, which attend to the positions `attended`."""
+        """The rows after a layer, which attend to the positions `attended`."""
         w = lambda name: self.weight(layer, name).T  # noqa: E731
         x = self.norm(hidden, self.weight(layer, "attn_norm"))
         self.keys[layer, positions] = self.rotated(x @ w("attn_k"), positions)

@@ -83,15 +83,17 @@ enum unmask_endings {
 
 /// Outcome of a candidate in a step.
 enum unmask_outcomes {
-  UNMASK_COMMITTED = 0,   ///< committed by the commit rule
-  UNMASK_FORCED = 1,      ///< committed by the progress guarantee
-  UNMASK_HELD = 2,        ///< still masked: rejected by the commit rule or by a part's filter
-  UNMASK_EXCLUDED = 3,    ///< still masked: a part excluded it from this step
-  UNMASK_INVALID = 4,     ///< still masked: its row is invalid
-  UNMASK_REPLACED = 5,    ///< a committed token became the proposed one
-  UNMASK_REMASKED = 6,    ///< a committed position is masked again
-  UNMASK_KEPT = 7,        ///< a committed position was a candidate again, and keeps its token
-  UNMASK_FROM_BRANCH = 8  ///< committed with the winning lookahead branch
+  UNMASK_COMMITTED = 0,    ///< committed by the commit rule
+  UNMASK_FORCED = 1,       ///< committed by the progress guarantee
+  UNMASK_HELD = 2,         ///< still masked: rejected by the commit rule or by a part's filter
+  UNMASK_EXCLUDED = 3,     ///< still masked: a part excluded it from this step
+  UNMASK_INVALID = 4,      ///< still masked: its row is invalid
+  UNMASK_REPLACED = 5,     ///< a committed token became the proposed one
+  UNMASK_REMASKED = 6,     ///< a committed position is masked again
+  UNMASK_KEPT = 7,         ///< a committed position was a candidate again, and keeps its token
+  UNMASK_FROM_BRANCH = 8,  ///< committed with the winning lookahead branch
+  UNMASK_REFUSED = 9,      ///< unchanged: its constraint does not admit the token
+  UNMASK_FILLED = 10       ///< committed without a decision: the only token its constraint leaves
 };
 
 /// Values of unmask_segment::attention: positions that a position attends to, among those of
@@ -152,6 +154,20 @@ typedef struct unmask_options {
    0,                                                                                              \
    0}
 
+/// A regular language that answers obey: <unmask/c_constraints.h>. Opaque.
+typedef struct unmask_constraint unmask_constraint;
+
+/// Positions of an answer whose tokens are to form a string of a language: as constrained_field.
+/// All members 0 but `language` and `last`: the whole answer.
+typedef struct unmask_constrained_field {
+  const unmask_constraint* language;  ///< may be destroyed once the sequence is started
+  int32_t first, last;  ///< positions, counted from the end of the prompt; INT32_MAX: to its end
+  int32_t behind;       ///< tokens that follow in later sequences; -1: any number
+  uint32_t state;       ///< 1 + unmask_constraint_state() of the block before; 0: the first state
+  int32_t no_fill;      ///< not 0: tokens that are certain wait for a forward pass
+  int32_t reserved;     ///< 0
+} unmask_constrained_field;
+
 /// Geometry and seed of one sequence.
 typedef struct unmask_sequence {
   uint32_t struct_size;       ///< sizeof of the structure, as the caller knows it
@@ -164,10 +180,13 @@ typedef struct unmask_sequence {
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
   const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
   const char* policy;         ///< another policy, read in the call; null: the session's
+  const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
+  uint32_t constraint_count;                    ///< number of `constraints`; on the host only
+  uint32_t reserved;                            ///< 0
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
 #define UNMASK_SEQUENCE_INIT                                                                       \
-  {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL, NULL}
+  {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
@@ -267,9 +286,10 @@ typedef struct unmask_report {
   int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
                        ///< ended it, else the length; show the tokens before the lower of this and
                        ///< committed_prefix
+  int32_t refused, filled, constraint_met;  ///< as sequence_report; constraint_met is 0 or 1
 } unmask_report;
 /// Initialises unmask_report with its defaults.
-#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define UNMASK_REPORT_INIT {(uint32_t)sizeof(unmask_report), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /// Plan of a sequence for an engine with a cache, in addition to its segments.
 typedef struct unmask_plan {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The implementation of <unmask/c_api.h> and <unmask/c_layers.h>. The CMake target unmask::c is
-// this; elsewhere one source file contains this and nothing else
+// The implementation of <unmask/c_api.h>, <unmask/c_layers.h> and <unmask/c_constraints.h>. The
+// CMake target unmask::c is this; elsewhere one source file contains this and nothing else
 //
 //   #define UNMASK_C_IMPLEMENTATION
 //   #include <unmask/c_library.hpp>
@@ -13,6 +13,7 @@
 #if defined(UNMASK_C_IMPLEMENTATION)
 
 #  include <unmask/c_api/calls.hpp>
+#  include <unmask/c_api/constraint_calls.hpp>
 #  include <unmask/c_api/layer_calls.hpp>
 #  include <unmask/c_api/results.hpp>
 

@@ -18,6 +18,7 @@
 #    error "UNMASK_IMPLEMENTATION is for programs that are compiled with UNMASK_COMPILED"
 #  endif
 
+#  include <unmask/constraint.hpp>
 #  include <unmask/named_policy.hpp>
 #  include <unmask/named_requirements.hpp>
 

@@ -276,6 +276,16 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return workspace_.probabilities(slot, status(slot).report.last_probabilities);
   }
 
+  /// The state of a constrained field after its committed prefix: constrained_field::state of the
+  /// sequence with the next block, for hosts that decode an answer block by block. Errors:
+  /// std::logic_error for a sequence without constraints, std::invalid_argument for a field that it
+  /// does not have.
+  [[nodiscard]] std::uint32_t constraint_state(index_t slot = 0, std::size_t field = 0)
+    requires(space == memory::host) {
+    static_cast<void>(status(slot));
+    return workspace_.constraint_state(slot, field);
+  }
+
   /// Ends the sequence in `slot` in its current state; masked positions keep the mask token.
   /// Errors: std::logic_error between next() and supply() or abandon().
   void cancel(index_t slot) {
@@ -322,6 +332,11 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
       return workspace_.statuses()[other].next.active();
     });
+    if constexpr (requires { workspace_.constrain(policy, tokens, shape, options); }) {
+      workspace_.constrain(policy, tokens, shape, options);
+    } else {
+      validate_unconstrained(options, "a session on a device");
+    }
     workspace_.reserve(slot, policy);
     workspace_.start(slot, policy, tokens, shape, options);
     tokens_.record(slot, tokens.data, geometry.length);

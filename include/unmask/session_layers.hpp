@@ -113,9 +113,9 @@ class session_layers {
     check_order(hooks(workspace, s, layer, layers),
                 "at_layer() at a layer that has no hook: call hooks() first");
     check_order(layer >= workspace.next_hook(s.slot),
-                "at_layer() for a layer that the pass is already behind");
+                "at_layer() for a layer that the pass has already left");
     check_order(layer == workspace.next_hook(s.slot),
-                "at_layer() behind a layer with a hook that was not called");
+                "at_layer() after a layer with a hook that was not called");
     const index_t present = size_of(positions(workspace, s));
     check_argument(hook.now.rows == present,
                    "rows at the layer",

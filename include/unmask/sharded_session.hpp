@@ -125,6 +125,7 @@ class sharded_session : private session<Policy, Backend> {
              tokens_view<Backend::space> tokens,
              const sequence_shape& geometry,
              const start_options& options = {}) {
+    validate_unconstrained(options, "a session of several ranks");
     base::start(slot, policy, tokens, geometry, options);
     for (const std::uint64_t said : {static_cast<std::uint64_t>(slot),
                                      static_cast<std::uint64_t>(geometry.prompt_length),

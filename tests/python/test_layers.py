@@ -158,7 +158,7 @@ def test_a_hook_takes_its_rows_only():
         session.hooks(0, 2)
     assert not stored.any()
     assert session.at_layer(0, 0, now, stored) == list(range(LENGTH)) and (stored == 1).all()
-    with pytest.raises(RuntimeError, match="already behind"):
+    with pytest.raises(RuntimeError, match="already left"):
         session.at_layer(0, 0, now, stored)
     with pytest.raises(RuntimeError, match="abandon.. after .*at_layer"):
         session.abandon()

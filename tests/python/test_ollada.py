@@ -138,7 +138,7 @@ def test_a_worker_of_ollada_decodes_with_the_policy_of_a_request():
     assert frames[0]["num_blocks"] > 4
     assert sum(state == "mask" for _, state in frames[0]["pieces"]) >= 16
     assert "ollada keeps K/V" in answers[5]["error"]
-    assert "temperature is not read beside a policy" in answers[6]["error"]
+    assert "temperature is not read together with a policy" in answers[6]["error"]
     assert "names a file" in answers[7]["error"]
     assert "threshold(2)" in answers[8]["error"]
     assert "gen_length must be an integer, at least 1, got 0" in answers[9]["error"]

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arguments.hpp"
+#include "constraints.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
@@ -153,7 +154,13 @@ void bind_values(nb::module_& m) {
              "A committed position was a candidate again, and keeps its token.")
       .value("from_branch",
              candidate_outcome::from_branch,
-             "Committed with the winning lookahead branch.");
+             "Committed with the winning lookahead branch.")
+      .value("refused",
+             candidate_outcome::refused,
+             "Unchanged: its constraint does not admit the token.")
+      .value("filled",
+             candidate_outcome::filled,
+             "Committed without a decision: the only token that its constraint leaves there.");
 
   nb::enum_<ending>(m, "Ending", "Why a sequence came to its end.")
       .value("running", ending::running, "It has not.")
@@ -277,7 +284,7 @@ void bind_values(nb::module_& m) {
               "rewrites.")
       .def_ro("answer_end",
               &sequence_report::answer_end,
-              "One behind the last position of the answer: behind the EOS token or the stop "
+              "One past the last position of the answer: past the EOS token or the stop "
               "sequence that ended it, the length otherwise. The text to show ends before the "
               "lower of this and committed_prefix.")
       .def_ro("masked", &sequence_report::masked, "Positions still masked.")
@@ -288,6 +295,16 @@ void bind_values(nb::module_& m) {
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
       .def_ro(
           "second_reads", &sequence_report::second_reads, "Rows that truncation has read twice.")
+      .def_ro("refused",
+              &sequence_report::refused,
+              "Candidates that a constraint refused and that stayed as they were.")
+      .def_ro("filled",
+              &sequence_report::filled,
+              "Committed tokens that a constraint left no choice about.")
+      .def_ro("constraint_met",
+              &sequence_report::constraint_met,
+              "Whether the sequence has ended with a string of the language in each of its "
+              "constrained fields.")
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__",
            [](const sequence_report& r) { return "Report(Ending." + to_string(r) + ")"; });
@@ -348,7 +365,8 @@ constexpr const char* start_arguments =
     "def start(self, slot: int, tokens: object, *, prompt_length: int, length: int | None = None, "
     "block_length: int = 32, seed: int = 0, editable: object | None = None, "
     "suppressed: collections.abc.Sequence[int] = [], policy: str | None = None, "
-    "sequence: int = 0) -> None";
+    "sequence: int = 0, constraint: Constraint | Field | None = None, "
+    "fields: collections.abc.Sequence[object] | None = None) -> None";
 
 void make_session(session* place, const nb::args& by_place, const nb::kwargs& by_name) {
   arguments given("Session()", session_arguments, by_place, by_name);
@@ -413,7 +431,9 @@ void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
            .sequence = given.get<std::uint32_t>("sequence", 0)},
           editable,
           given.get("suppressed", std::vector<int>()),
-          given.optional<std::string>("policy"));
+          given.optional<std::string>("policy"),
+          fields_of(given.has("constraint") ? given["constraint"] : nb::handle(),
+                    given.has("fields") ? given["fields"] : nb::handle()));
 }
 
 // An object that refers to a session may be in a cycle with it: `token_text` is often a method of
@@ -523,7 +543,7 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
       .def_prop_ro(
           "reads",
           [](const session& s) { return s.rule().read(); },
-          "The tensor that at_layer() is about: hidden behind a layer, about those that follow; "
+          "The tensor that at_layer() is about: hidden after a layer, about those that follow; "
           "another one inside it, before attention. None if the policy has no layer rule.")
       .def_prop_ro(
           "kept",
@@ -575,7 +595,7 @@ the sequence, the engine's own of this layer, and is written.)doc")
       .def("rows",
            &session::rows,
            "segment"_a,
-           "The rows whose logits supply() takes: indices of positions() behind the last layer.")
+           "The rows whose logits supply() takes: indices of positions() after the last layer.")
       .def("eviction",
            &session::eviction_of,
            "segment"_a,
@@ -607,6 +627,13 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
            "slot"_a = 0,
            "Probabilities of the tokens that the policy probes.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
+      .def("constraint_state",
+           &session::constraint_state,
+           "slot"_a = 0,
+           "field"_a = 0,
+           "The state of a constrained field behind its committed prefix: `state` of the Field of "
+           "the "
+           "next block, for hosts that decode an answer block by block.")
       .def("cancel", &session::cancel, "slot"_a, "Ends a sequence as it is.")
       .def(
           "abandon",
@@ -614,7 +641,7 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           "Forgets the request of a forward pass that failed: next() requests the same step again.")
       .def("cancel_request",
            &session::cancel_request,
-           "Cancels every sequence of the request and forgets it: for a pass that failed behind "
+           "Cancels every sequence of the request and forgets it: for a pass that failed after "
            "at_layer().")
       .def_prop_ro("policy", &session::policy)
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })
@@ -638,6 +665,7 @@ NB_MODULE(_unmask, m) {
   });
   unmask_python::without_gil::wait_at_exit();
   unmask_python::bind_values(m);
+  unmask_python::bind_constraints(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
   unmask_python::bind_tune(m);

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "constraints.hpp"
 #include "device.hpp"
 #include "eviction.hpp"
 #include "gil.hpp"
@@ -231,7 +232,8 @@ class session {
              unmask::sequence_shape geometry,
              const std::optional<tensor>& editable,
              const std::vector<unmask::token_id>& suppressed,
-             const std::optional<std::string>& policy) {
+             const std::optional<std::string>& policy,
+             const std::vector<field>& fields) {
     used fresh{slot_tokens(std::move(tokens)), geometry};
     if (fresh.tokens.space() != space_) {
       refuse("tokens",
@@ -263,6 +265,8 @@ class session {
     }
     alone([&] {
       check_apart(slot, fresh.tokens);
+      const std::vector<unmask::constrained_field> constraints = constraints_.of(fields);
+      options.constraints = constraints;
       if (trace_) {
         unmask::validate_start(
             model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
@@ -398,6 +402,12 @@ class session {
   }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
+  }
+  [[nodiscard]] std::uint32_t constraint_state(unmask::index_t slot, std::size_t index) {
+    return alone([&] {
+      unmask::check_order(host_ != nullptr, "constraint_state() of a session on a stream");
+      return host_->constraint_state(slot, index);
+    });
   }
   void abandon() {
     alone([&] {
@@ -535,6 +545,7 @@ class session {
 #ifdef UNMASK_PYTHON_CUDA
   std::unique_ptr<device_session> device_;
 #endif
+  own_constraints constraints_;
   std::optional<layer_rule> own_;    // of the session's policy
   std::vector<layer_rule> of_slot_;  // of the policies of the slots' sequences
   std::vector<used> slots_;

@@ -187,7 +187,7 @@ void bind_tune(nb::module_& m) {
       .def_ro("chosen", &tuned::chosen, "The same on those by which it was chosen.")
       .def_ro("checked", &tuned::checked, "The same on problems that the search did not see.")
       .def_ro("rival", &tuned::rival, "The cheapest single rule that is as right on those.")
-      .def_ro("against_rival", &tuned::against_rival, "`checked` beside `rival`.")
+      .def_ro("against_rival", &tuned::against_rival, "`checked` compared with `rival`.")
       .def_ro("dominating",
               &tuned::dominating,
               "Single rules that are as right at no more cost on those.")

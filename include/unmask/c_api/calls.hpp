@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/c_api.h>
+#include <unmask/c_api/constraint.hpp>
 #include <unmask/c_api/session.hpp>
 #include <unmask/c_api/translate.hpp>
 #include <unmask/named_requirements.hpp>
@@ -18,9 +19,12 @@ static_assert(first_size<unmask_segment> == 48 && first_size<unmask_commit> == 3
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(first_size<unmask_candidate> == 52, "the layout since version 10");
-static_assert(first_size<unmask_sequence> == 48 && sizeof(unmask_sequence) == 56 &&
+static_assert(first_size<unmask_sequence> == 48 && offsetof(unmask_sequence, constraints) == 56 &&
                   sizeof(unmask_modifiers) == 40,
               "the layout since version 5");
+static_assert(sizeof(unmask_sequence) == 72 && sizeof(unmask_constrained_field) == 32 &&
+                  UNMASK_FILLED == static_cast<int>(unmask::candidate_outcome::filled),
+              "the layout since version 10");
 static_assert(sizeof(unmask_requirements) == 24, "the layout since version 7");
 static_assert(sizeof(unmask_options) == 72 && offsetof(unmask_options, flags) == 68,
               "the layout since version 9");
@@ -262,6 +266,9 @@ unmask_status unmask_start(unmask_session* session,
     if (q.editable != nullptr) {
       options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
     }
+    const std::vector<unmask::constrained_field> fields = fields_of(q);
+    options.constraints = fields;
+    s.reserve(fields.empty() ? 0 : static_cast<std::size_t>(s.capacity.length));
     const unmask::sequence_shape shape = shape_of(q);
     if (s.replay != nullptr) {
       s.replay->check_editable(options.editable, shape);

@@ -18,7 +18,7 @@ inline unmask::named_session::layer_pass pass_of(unmask_session* session, std::i
   const unmask_session& s = needed(session, "session");
   if (s.host == nullptr) {
     throw unsupported("lists in host memory of a session on a device, which has "
-                      "unmask_device_positions() and the calls behind it");
+                      "unmask_device_positions() and the calls after it");
   }
   return pass_in(*s.host, segment);
 }
@@ -27,7 +27,7 @@ inline unmask::named_session::layer_pass pass_of(unmask_session* session, std::i
 inline void check_device(unmask_session* session) {
   if (needed(session, "session").host != nullptr) {
     throw unsupported("lists in device memory of a session on the host, which has "
-                      "unmask_positions() and the calls behind it");
+                      "unmask_positions() and the calls after it");
   }
 }
 

@@ -39,6 +39,9 @@ unmask_status unmask_get_report(unmask_session* session, std::int32_t slot, unma
     answer.invalid_rows = r.invalid_rows;
     answer.second_reads = r.second_reads;
     answer.answer_end = r.answer_end;
+    answer.refused = r.refused;
+    answer.filled = r.filled;
+    answer.constraint_met = r.constraint_met ? 1 : 0;
     give(report, answer, "report");
   });
 }

@@ -94,8 +94,7 @@ struct unmask_session {
     segments.reserve(slots * (1 + unmask::max_branches));
     tensors.reserve(slots * (1 + unmask::max_branches));
     modifiers.reserve(slots * (1 + unmask::max_branches));
-    commits.reserve(window + 1);
-    candidates.reserve(window + 1);
+    reserve(0);
     answers.reserve(window * unmask::logits_processor_list::most_probed);
     editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
@@ -125,6 +124,12 @@ struct unmask_session {
     }
 #endif
     return use(*host);
+  }
+
+  /// Makes room for the results of a step that writes so many tokens besides those of its window.
+  void reserve(std::size_t more) {
+    commits.reserve(static_cast<std::size_t>(capacity.window) + 1 + more);
+    candidates.reserve(static_cast<std::size_t>(capacity.window) + 1 + more);
   }
 
   /// Starts a sequence with the session's policy, or with one of its own.

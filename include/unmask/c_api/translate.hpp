@@ -28,6 +28,8 @@ inline constexpr name_elsewhere names_in_c[] = {
     {"sequence_shape::", "unmask_sequence::"},
     {"start_options::suppressed.size()", "unmask_sequence::suppressed_count"},
     {"start_options::", "unmask_sequence::"},
+    {"constrained_field::", "unmask_constrained_field::"},
+    {"constraint_limits::", "unmask_constraint_limits::"},
     {"row_modifiers::", "unmask_modifiers::"},
     {"forward_request::", "unmask_request::"},
     {" segment::rows.size()", " row_last - row_first"},

@@ -3,6 +3,8 @@
 
 #include <unmask/core/traits.hpp>
 
+#include <string_view>
+
 /// The rules about parts that do not go together. Policies composed of types and by name use the
 /// same rules.
 namespace UNMASK_NAMESPACE {
@@ -134,6 +136,10 @@ UNMASK_RULE(text_without_canvas,
             !(c.follows_text && c.renoises),
             "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
             "it has no frontier")
+UNMASK_RULE(gate_of_commits,
+            !(c.gates && (c.branches() || c.remasks || c.renoises)),
+            "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
+            "their tokens are written without being tested")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -189,6 +195,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::memory_behind_lists,
                                             goes_together::text_without_branches,
                                             goes_together::text_that_stays,
-                                            goes_together::text_without_canvas>;
+                                            goes_together::text_without_canvas,
+                                            goes_together::gate_of_commits>;
 
 }  // namespace unmask

@@ -56,7 +56,7 @@ concept mdspan_like = requires(const View& v) {
 /// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
 ///
 /// Shape: row r starts at data + r * stride; columns are contiguous; only the first `columns` of a
-/// row are read, padding behind them may have any value. `data` is aligned to T; stride >= columns,
+/// row are read, padding after them may have any value. `data` is aligned to T; stride >= columns,
 /// so rows do not overlap. Owns nothing.
 template <class T, memory M>
 struct rows_view {
@@ -248,8 +248,8 @@ constexpr void check_tensor() {
   static_assert(
       is_rows_view<Other>::value,  // one of another element type has its sentence
       "logits are a tensor with rows, of float, bfloat16 or float16: a view such as "
-      "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) beside "
-      "it; one view for each segment is a std::span<const host_logits<float>>");
+      "host_logits<float>(data, rows, columns), or a class of yours with as_rows(tensor) in "
+      "its namespace; one view for each segment is a std::span<const host_logits<float>>");
 }
 
 }  // namespace detail

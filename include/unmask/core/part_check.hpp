@@ -3,6 +3,7 @@
 
 #include <unmask/core/answer_end.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/remask_least.hpp>
@@ -15,7 +16,7 @@
 /// Refused: a function with the name of a stage that does not satisfy the stage (other arguments,
 /// another return type, not const), and a declaration without the function that it belongs to. A
 /// function with any other name is never called, and cannot be distinguished from the part's own
-/// functions: write `static_assert(logits_processor<my_part>)` behind a part.
+/// functions: write `static_assert(logits_processor<my_part>)` after a part.
 namespace UNMASK_NAMESPACE::detail {
 
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the
@@ -23,7 +24,7 @@ namespace UNMASK_NAMESPACE::detail {
 struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
-      check, answer_end, set_query, in_query, evicts, allows, extra_forwards, remask_count,
+      check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
       remask_score, goes_on;
 };
 template <class P>
@@ -135,6 +136,8 @@ consteval void check_functions() {
                         checked<P> || checked_with_model<P>,
                         "check(sequence_shape) or check(sequence_shape, model_info) must be const");
   UNMASK_CHECK_FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool");
+  UNMASK_CHECK_FUNCTION(
+      admits, gating<P>, "admits(position, token, context) must be const and return bool");
   UNMASK_CHECK_FUNCTION(extra_forwards,
                         extending<P>,
                         "extra_forwards(sequence_shape) must be const and return std::int64_t");

@@ -115,7 +115,7 @@ inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
     drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> || probing<P> ||
-    caching<P> || layer_rule<P> || evicting<P>;
+    caching<P> || layer_rule<P> || evicting<P> || gating<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -162,6 +162,8 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
+  /// True when a part admits or refuses tokens that are about to be committed.
+  static constexpr bool gates = together.gates;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces;
   /// True when a part uses lookahead branches.
@@ -188,7 +190,7 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool needs_spans = together.needs_spans;
   /// True when a part names anchors among the candidates.
   static constexpr bool anchors = together.anchorings > 0;
-  /// True when a part may need rows behind the scored range.
+  /// True if a part may need rows after the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
 };
 
@@ -235,11 +237,11 @@ class policy : public detail::constants_of<
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names, the arguments "
-        "and the return types of score, commits, edit, process, reduce, filter, edit_token, "
+        "and the return types of score, commits, transform, process, reduce, filter, edit_token, "
         "remasks, stop, schedule");
     static_assert(((extending<Parts> || !(pacing<Parts> || renoising<Parts>)) && ...),
                   "a schedule that paces itself, or a part that decides on a canvas, must say how "
-                  "many forward passes it takes beside one for each position: "
+                  "many forward passes it takes in addition to one for each position: "
                   "extra_forwards(sequence_shape) -> std::int64_t");
     []<class... Part>(detail::type_list<Part...>) {
       static_assert(((detail::check_composition<Part, part_list>(), true) && ...));

@@ -3,6 +3,7 @@
 
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/forwards.hpp>
+#include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/read_ahead.hpp>
@@ -82,6 +83,7 @@ struct part_traits {
   bool is_probe = false;
   bool turns = false;  ///< reads rows after their read: a logits processor or a probe
   bool restricts = false;
+  bool gates = false;  ///< admits or refuses tokens that are about to be committed
   bool filter = false;
   bool stops = false;
   bool paces = false;
@@ -147,6 +149,7 @@ inline constexpr part_traits traits_of{
     .is_probe = probing<P>,
     .turns = logits_processor<P> || probing<P>,
     .restricts = restricting<P>,
+    .gates = gating<P>,
     .filter = candidate_filter<P>,
     .stops = stopping<P>,
     .paces = pacing<P>,
@@ -192,6 +195,7 @@ struct composition {
   bool remasks = false;
   bool rewrites = false;
   bool renoises = false;
+  bool gates = false;
   bool reduces = false;
   bool compares = false;
   bool reads_truncated = false;
@@ -201,7 +205,7 @@ struct composition {
   bool needs_spans = false;
   bool follows_confidence = false;
   bool follows_text = false;
-  bool after_memory = false;  ///< a part with precedes_memory is behind one with state
+  bool after_memory = false;  ///< a part with precedes_memory is after one with state
 
   constexpr void add(const part_traits& p) {
     rankings += p.ranks ? 1 : 0;
@@ -227,6 +231,7 @@ struct composition {
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
     renoises = renoises || p.renoises;
+    gates = gates || p.gates;
     reduces = reduces || p.reduces;
     compares = compares || p.compares;
     reads_truncated = reads_truncated || p.reads_truncated;
@@ -257,3 +262,5 @@ template <class... Part>
 }
 
 }  // namespace unmask
+
+#include <unmask/core/goes_together.hpp>

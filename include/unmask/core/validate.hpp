@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/constrained_field.hpp>
 #include <unmask/core/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/validate_rows.hpp>
@@ -12,13 +13,16 @@
 /// the argument, its value and the rule, and changes nothing.
 namespace UNMASK_NAMESPACE {
 
-/// Optional inputs of start() beside the geometry. Read during start() only; host memory.
+/// Optional inputs of start() in addition to the geometry. Read during start() only; host memory.
 struct start_options {
   /// One byte for each position of the sequence, 1 = masked at the start; positions of the prompt
   /// are never masked. Empty: the whole answer is masked. Used for infilling and fixed slots.
   std::span<const std::uint8_t> editable = {};
-  /// Tokens that are never proposed, beside the mask token.
+  /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
+  /// Fields of the answer that are to be strings of a language, from left to right without overlap;
+  /// on the host only. Such a start allocates.
+  std::span<const constrained_field> constraints = {};
 };
 
 /// Checks a model.
@@ -84,6 +88,9 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
                                    index_t count,
                                    const sequence_shape& g,
                                    const start_options& o);
+
+/// Checks that a sequence has no constraints, which `where` does not know yet.
+UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where);
 
 /// Checks the largest number of positions that one step of a sequence may read.
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity);
@@ -227,6 +234,16 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
   validate(g, count, capacity);
   detail::check_address(tokens, "the tokens");
   validate(o, m, g);
+}
+
+UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where) {
+  if (!o.constraints.empty()) {
+    detail::message()
+        .add("constraint does not go with ")
+        .add(where)
+        .add(" yet: use a session on the host")
+        .refuse();
+  }
 }
 
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity) {

@@ -5,6 +5,7 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
+#include <unmask/host/constrained_answer.hpp>
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_instruction_set.hpp>
@@ -17,8 +18,10 @@
 #include <unmask/step/state_bytes.hpp>
 
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 namespace UNMASK_NAMESPACE {
 
@@ -51,7 +54,8 @@ class on_host::workspace {
       , memory_(static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
       , slots_(statuses_.size(), [](std::size_t) { return step::slot_at<Policy>(nullptr, {}); })
-      , rows_(where.executor, where.instruction_set) {
+      , rows_(where.executor, where.instruction_set)
+      , answers_(statuses_.size()) {
     if constexpr (!Policy::varies) {
       for (index_t slot = 0; slot < capacity.sequences; ++slot) {
         reserve(slot, step::needs_of<Policy>(capacity), 0);
@@ -66,6 +70,13 @@ class on_host::workspace {
       reserve(slot, step::needs_of(policy, capacity_), step::row_kind_of(policy));
     }
   }
+
+  /// Prepares the constraints of the sequence that start() begins next in the slot. Errors:
+  /// std::invalid_argument, before anything is changed.
+  void constrain(const Policy& policy,
+                 tokens_view<memory::host> tokens,
+                 const sequence_shape& geometry,
+                 const start_options& options);
 
   void start(index_t slot,
              const Policy& policy,
@@ -91,11 +102,18 @@ class on_host::workspace {
   }
 
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count) const {
-    return {slots_[static_cast<std::size_t>(slot)].entries, static_cast<std::size_t>(count)};
+    return {with_lists(slot).entries, static_cast<std::size_t>(count)};
   }
 
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count) const {
-    return {slots_[static_cast<std::size_t>(slot)].traced, static_cast<std::size_t>(count)};
+    return {with_lists(slot).traced, static_cast<std::size_t>(count)};
+  }
+
+  /// The state of a constrained field behind its committed prefix.
+  [[nodiscard]] std::uint32_t constraint_state(index_t slot, std::size_t field) const {
+    const auto& answer = answers_[static_cast<std::size_t>(slot)];
+    check_order(answer != nullptr, "constraint_state() of a sequence without constraints");
+    return answer->state(field);
   }
 
   /// The memory of a slot.
@@ -201,10 +219,34 @@ class on_host::workspace {
     if (status.next.active()) {
       status.next.end = ending::cancelled;
       status.report.end = ending::cancelled;
+      finish(slot);
     }
   }
 
  private:
+  /// The memory of a slot, with the lists of its constraints if it has some.
+  [[nodiscard]] step::slot_memory<Policy> with_lists(index_t slot) const {
+    step::slot_memory<Policy> m = memory_of(slot);
+    if (const auto& answer = answers_[static_cast<std::size_t>(slot)]) {
+      m.entries = answer->entries();
+      m.traced = answer->traced();
+    }
+    return m;
+  }
+  /// The mask of a row of a constrained sequence. Reads the rows that are enqueued if there is no
+  /// memory for it.
+  [[nodiscard]] const std::uint32_t*
+  mask_of(unmask::detail::constrained_answer& answer, index_t position, const std::uint32_t* given);
+  /// Ends the constraints of a slot whose sequence has ended.
+  void finish(index_t slot) {
+    step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
+    const auto& answer = answers_[static_cast<std::size_t>(slot)];
+    if (answer != nullptr && !status.next.active()) {
+      const step::slot_memory<Policy>& m = memory_of(slot);
+      status.report.constraint_met = answer->finish(m.state->tokens, m.marks);
+    }
+  }
+
   /// The row of a segment's logits for scored position i.
   [[nodiscard]] index_t
   row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
@@ -310,90 +352,10 @@ class on_host::workspace {
   fixed_array<step::slot_status> statuses_;
   fixed_array<step::slot_memory<Policy>> slots_;
   host::row_readers<Policy> rows_;
+  std::vector<std::unique_ptr<unmask::detail::constrained_answer>> answers_;  // null without
+  std::unique_ptr<unmask::detail::constrained_answer> next_answer_;           // of start()
 };
 
-template <class Policy>
-void on_host::workspace<Policy>::start(index_t slot,
-                                       const Policy& policy,
-                                       tokens_view<memory::host> tokens,
-                                       const sequence_shape& geometry,
-                                       const start_options& options) {
-  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
-  token_id suppressed[max_suppressed];
-  const index_t count = suppressed_tokens(model_, options, suppressed);
-  for (index_t k = 0; k < count; ++k) {
-    m.suppressed[k] = suppressed[k];
-  }
-  ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
-  *m.sequence = {};
-  *m.step_reductions = {};
-  *m.state = {};
-  m.state->model = model_;
-  m.state->geometry = geometry;
-  m.state->tokens = tokens.data;
-  m.state->suppressed_count = count;
-  *m.status = {};
-  step::begin(serial{}, m, options.editable.empty() ? nullptr : options.editable.data());
-}
-
-template <class Policy>
-template <element T>
-void on_host::workspace<Policy>::enqueue(const segment& s,
-                                         const rows_view<T, memory::host>& logits,
-                                         const row_modifiers<T>& modifiers) {
-  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
-  const range read = m.read_range();
-  const host::row_edit edit = host::slot_edit(m);
-  rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
-    for (index_t i = 0; i < read.size(); ++i) {
-      const index_t position = read.first + i;
-      if (!m.reads(s.branch, i)) {
-        continue;
-      }
-      const index_t r = row_of(m, s, position, i);
-      const row_modifiers<T> modifier = modifiers.from_row(r);
-      row_input<T>& in = kind.rows.template enqueue<T>(edit);
-      in.logits = logits.row(r);
-      in.unconditional = modifier.unconditional;
-      in.allowed = modifier.allowed;
-      in.cfg_scale = modifier.cfg_scale;
-      set_options(kind, in, m, s, i);
-    }
-  });
-}
-
-template <class Policy>
-void on_host::workspace<Policy>::run() {
-  rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
-    kind.rows.run();
-    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
-      const host::row_target& t = kind.targets[r];
-      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
-      const range columns = {0, model_.vocab};
-      record<Policy::required>& row = m.records[t.index];
-      copy_statistics<S>(kind.rows[r], row);
-      step::name_token(m, t.position, columns, t.allowed, row);
-      step::name_listed(
-          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
-    }
-    if constexpr (host::rows_of_kind<S, Policy>::truncates) {
-      truncate(kind);
-    }
-    kind.rows.clear();
-  });
-}
-
-template <class Policy>
-void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
-  run();
-  for (const step::slot_memory<Policy>& m : slots_) {
-    step::begin_report(serial{}, m);
-  }
-  for (const segment& s : segments) {
-    if (s.branch == 0) {
-      step::decide(serial{}, slots_[static_cast<std::size_t>(s.slot)]);
-    }
-  }
-}
-
 }  // namespace unmask
+
+#include <unmask/host/backend_steps.hpp>

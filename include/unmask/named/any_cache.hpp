@@ -61,6 +61,7 @@ struct any_cache {
       return sum;
     });
   }
+  [[nodiscard]] UNMASK_HD bool caches_now() const { return !rule.holds<whole_passes>(); }
   UNMASK_HD void set_query(const sequence_view& q, plan& next, auto& context) const {
     context_of_rule one{{}, context.sequence.of_rule, context.step_reduction, context.at};
     rule.visit_with(one, [&](const auto& r, auto& inner) { r.set_query(q, next, inner); });

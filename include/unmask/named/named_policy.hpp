@@ -143,8 +143,9 @@ struct named_policy
 };
 static_assert(std::is_trivially_copyable_v<named_policy>);
 
-/// A complete method with one name: an abbreviation of a text. Its arguments are those of the first
-/// part of that text, the commit rule.
+/// A complete method with one name: an abbreviation of a text. It takes the arguments of that text:
+/// by place those of its first part, the commit rule; by name those of the first part that has one
+/// of that name.
 struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line

@@ -46,6 +46,7 @@ namespace UNMASK_NAMESPACE {
 #if UNMASK_DEFINES
 #  include <unmask/named/known_methods.hpp>
 #  include <unmask/named/known_parts.hpp>
+#  include <unmask/named/method_parts.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -94,15 +95,16 @@ class policy_reader {
     return nullptr;
   }
 
-  // Adds the parts of a method at its place in the text; the first one gets the arguments.
+  // Adds the parts of a method at its place in the text.
   void add(const known_method& method, const part_text& written) {
+    std::vector<part_text> all;
+    try {
+      all = parts_of(method, written);
+    } catch (const std::invalid_argument& e) {
+      fail(written.column, e.what());
+    }
     method_ = method.name;
-    bool is_first = true;
-    for (part_text& part : parse_policy_text(method.text)) {
-      part.column = written.column;
-      if (std::exchange(is_first, false) && !written.arguments.empty()) {
-        part.arguments = written.arguments;
-      }
+    for (const part_text& part : all) {
       add(part);
     }
     method_ = {};

@@ -46,6 +46,8 @@ UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
 UNMASK_ACTIVE(branches_now, branches, branches_now)
 /// True if a part decides on a canvas.
 UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
+/// True if a cache limits the positions of a pass.
+UNMASK_ACTIVE(caches_now, caches, caches_now)
 /// True if a cache excludes single positions from a pass.
 UNMASK_ACTIVE(picks_now, picks, picks_now)
 /// True if a layer rule selects positions.

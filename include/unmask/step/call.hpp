@@ -70,6 +70,7 @@ struct stages {
   static constexpr int filter = number_of<&part_traits::filter>;
   static constexpr int reviews = number_of<&part_traits::reviews>;
   static constexpr int restricts = number_of<&part_traits::restricts>;
+  static constexpr int gates = number_of<&part_traits::gates>;
 };
 
 /// Cost of a candidate by the policy's commit rule.
@@ -200,6 +201,17 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool allows(const Policy& p, token_id token, const step_info& at) {
   return !detail::any_part<Policy, &part_traits::restricts>(
       [&](auto part) { return !p.template part_at<decltype(part)::value>().allows(token, at); });
+}
+
+/// True if every part admits a token that is about to be written at a position.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool
+admits(const slot_memory<Policy>& m, index_t position, token_id token, const step_info& at) {
+  return !detail::any_part<Policy, &part_traits::gates>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    auto context = context_of<I>(m, m.cell_of(position), at);
+    return !m.policy->template part_at<I>().admits(position, token, context);
+  });
 }
 
 /// True if some part filters candidates.

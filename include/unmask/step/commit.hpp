@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/outcome.hpp>
+#include <unmask/step/gate.hpp>
 
 /// Writes of a step: the progress guarantee, commits, rewrites of committed tokens, the next
 /// canvas. Distributed over the lanes, and reported in position order.
@@ -158,9 +158,10 @@ template <class Policy>
 }
 
 /// Sets the role of committed positions that a part replaces or remasks. In position order by lane
-/// 0, because parts may count.
+/// 0, because parts may count, and tests each with those before it.
 template <class Policy>
-UNMASK_HD void edit_token(const deciding_group auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void
+edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
   if constexpr (Policy::edits_tokens) {
     slot_state& s = *m.state;
     const range scored = m.status->next.score;
@@ -186,6 +187,9 @@ UNMASK_HD void edit_token(const deciding_group auto& t, const slot_memory<Policy
       m.roles[i] = v == verdict::replace  ? role::replaced
                    : v == verdict::remask ? role::remasked
                                           : role::bystander;
+      if (has_gate<Policy>(answer) && m.roles[i] != role::bystander) {
+        m.roles[i] = gate_of_edit(m, i, m.roles[i], answer);
+      }
     }
     t.sync();
   }
@@ -246,8 +250,8 @@ UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
 
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
-UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  edit_token(t, m);
+UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
+  edit_token(t, m, answer);
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   written w;

@@ -68,12 +68,19 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   phase::remask_least(t, m);
 }
 
+/// Refuses accepted candidates that cannot stand together with those before them.
+template <class Policy>
+UNMASK_HD void
+gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, auto* answer) {
+  phase::gate(t, m, count, answer);
+}
+
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
-UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m) {
+UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   phase::record_probe_results(t, m);
   if (!renoises_now(*m.policy)) {
-    phase::commit(t, m);
+    phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
   }
@@ -100,12 +107,22 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
 
 }  // namespace step_phase
 
-/// Decides one step of one slot from the records in m.records, and plans the next.
+/// Writes the tokens that the constraints of a sequence place; only a host has any.
+template <class Answer>
+UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* answer) {
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    phase::place(m, answer);
+  }
+}
+
+/// Decides one step of one slot from the records in m.records, and plans the next. `answer` are the
+/// constraints of the sequence, or null.
 ///
 /// Cost: O(n log^2 n) exchanges for n scored positions, distributed over the thread group.
 /// Allocates nothing and waits only at the group's barriers.
-template <class Policy>
-UNMASK_HD void decide(const deciding_group auto& t, const slot_memory<Policy>& m) {
+template <class Policy, class Answer = no_constraints>
+UNMASK_HD void
+decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answer = nullptr) {
   begin_report(t, m);
   if (!m.status->next.active()) {
     return;
@@ -114,8 +131,10 @@ UNMASK_HD void decide(const deciding_group auto& t, const slot_memory<Policy>& m
   step_phase::process(t, m);
   const index_t count = step_phase::rank(t, m);
   step_phase::apply_commit_rule(t, m, count);
+  step_phase::gate(t, m, count, answer);
   const range scored = m.status->next.score;
-  step_phase::commit(t, m);
+  step_phase::commit(t, m, answer);
+  place(m, answer);
   step_phase::plan(t, m);
   create_branches(t, m, scored);
   step_phase::prepare_reads(t, m);
@@ -141,10 +160,13 @@ UNMASK_HD inline void begin_view(const slot_arrays& m) {
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
 /// states, reductions and status are new ones, and plans its first step. `editable` has a byte for
-/// each position, 1 = masked; null masks the whole answer.
-template <class Policy>
-UNMASK_HD void
-begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uint8_t* editable) {
+/// each position, 1 = masked; null masks the whole answer. `answer` are the constraints of the
+/// sequence, or null.
+template <class Policy, class Answer = no_constraints>
+UNMASK_HD void begin(const deciding_group auto& t,
+                     const slot_memory<Policy>& m,
+                     const std::uint8_t* editable,
+                     Answer* answer = nullptr) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
@@ -170,6 +192,7 @@ begin(const deciding_group auto& t, const slot_memory<Policy>& m, const std::uin
       }
     }
   }
+  place(m, answer);
   step_phase::plan(t, m);
   step_phase::prepare_reads(t, m);
 }

@@ -137,23 +137,25 @@ UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>&
 template <class Policy>
 UNMASK_HD void
 set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
+  next.refresh = !layered_now(*m.policy) || m.state->reached == 0;
   if constexpr (Policy::caches) {
-    constexpr std::size_t I = layers::cache_index<Policy>;
-    auto context = context_of<I>(m, 0, at);
-    m.policy->template part_at<I>().set_query(m.state->view, next, context);
-    const index_t shift = next.logits_shift;
-    range& r = next.query;
-    r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
-    r.last = math::max(r.last, next.score.last - shift);
-    if (m.state->reached < next.keys.last) {
-      r.first = math::min(r.first, m.state->reached);
-      r.last = next.keys.last;
+    if (caches_now(*m.policy)) {
+      constexpr std::size_t I = layers::cache_index<Policy>;
+      auto context = context_of<I>(m, 0, at);
+      next.refresh = true;
+      m.policy->template part_at<I>().set_query(m.state->view, next, context);
+      const index_t shift = next.logits_shift;
+      range& r = next.query;
+      r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
+      r.last = math::max(r.last, next.score.last - shift);
+      if (m.state->reached < next.keys.last) {
+        r.first = math::min(r.first, m.state->reached);
+        r.last = next.keys.last;
+      }
+      r.first = math::max(r.first, next.keys.first);
+      r.last = math::min(r.last, next.keys.last);
+      next.refresh = next.refresh || m.state->reached == 0;
     }
-    r.first = math::max(r.first, next.keys.first);
-    r.last = math::min(r.last, next.keys.last);
-    next.refresh = next.refresh || m.state->reached == 0;
-  } else {
-    next.refresh = !layered_now(*m.policy) || m.state->reached == 0;
   }
   constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
   if constexpr (E < Policy::part_total) {

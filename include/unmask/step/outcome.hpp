@@ -59,6 +59,9 @@ template <class Policy>
   if (is == role::bystander) {
     return outcome::none;
   }
+  if (is == role::refused) {
+    return outcome::stays;
+  }
   if constexpr (Policy::edits_tokens) {
     const index_t position = m.status->next.score.first + i;
     if (is == role::remasked) {
@@ -91,10 +94,11 @@ reported_outcome(const slot_arrays& m, index_t i, bool is_valid, outcome o) {
   default:
     break;
   }
-  return m.marks[m.status->next.score.first + i] == mark::committed ? candidate_outcome::kept
-         : m.roles[i] == role::excluded                             ? candidate_outcome::excluded
-         : !is_valid                                                ? candidate_outcome::invalid
-                                                                    : candidate_outcome::held;
+  return m.roles[i] == role::refused                                  ? candidate_outcome::refused
+         : m.marks[m.status->next.score.first + i] == mark::committed ? candidate_outcome::kept
+         : m.roles[i] == role::excluded                               ? candidate_outcome::excluded
+         : !is_valid                                                  ? candidate_outcome::invalid
+                                                                      : candidate_outcome::held;
 }
 
 /// The part that makes committed positions candidates again, as candidate_entry::part.
@@ -112,7 +116,9 @@ template <class Policy>
   candidate_entry e{entry_of(m, c.position, proposal(m, i), log_probability_of(c), m.ranks[i])};
   e.outcome = reported_outcome(m, i, m.row(i).valid(), o);
   e.committed = o == outcome::commits || o == outcome::rewins || o == outcome::edited;
-  e.part = e.outcome == candidate_outcome::forced ? -1 : m.reasons[i].part;
+  const bool is_by_none =
+      e.outcome == candidate_outcome::forced || e.outcome == candidate_outcome::refused;
+  e.part = is_by_none ? -1 : m.reasons[i].part;
   if constexpr (Policy::remasks) {
     // A committed candidate: why it is one.
     const bool competed =

@@ -55,7 +55,9 @@ enum class role : std::uint8_t {
   accepted,     ///< a candidate that the commit rule commits
   forced,       ///< a candidate that the progress guarantee commits
   replaced,     ///< committed; a part replaces it by its proposed token
-  remasked      ///< committed; a part remasks it
+  remasked,     ///< committed; a part remasks it
+  admitted,     ///< accepted, and admitted by the gate; accepted again when the gate is done
+  refused       ///< accepted or replaced, but refused by the gate
 };
 
 /// True for a candidate that the step commits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels of ranks, of policies whose sessions are in sessions_*.cu.
+// The kernels of ranks.
 
 #include <unmask/cuda.cuh>
 

@@ -2,27 +2,27 @@
 #pragma once
 
 /// \file
-/// The suite that every shipped part passes on the host and on a stream, bit by bit. Compiled
-/// twice: with emulated kernels (emulated_parity_*.test.cpp), and for a device
-/// (cuda/parity.test.cpp), where it skips itself if there is none.
+/// The suite that every shipped part passes on the host and on a stream, bit by bit: policies by
+/// name, and a few composed in C++. Compiled twice: with emulated kernels
+/// (emulated_parity.test.cpp), and for a device (cuda/parity.test.cpp), where it skips itself if
+/// there is none.
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "support/layers_beside.hpp"
 #include "support/sessions_beside.hpp"
 #include "unmask/device/policies.hpp"
+#include "unmask/device/texts.hpp"
 
 namespace unmask::testing {
 
-template <class Case>
-class Parity : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_device()) {
-      GTEST_SKIP() << "no CUDA device";
-    }
+inline void skip_without_device() {
+  if (!has_device()) {
+    GTEST_SKIP() << "no CUDA device";
   }
-};
-TYPED_TEST_SUITE_P(Parity);
+}
 
 /// The policy, drawing at temperature 0 if it draws.
 template <class Policy>
@@ -37,10 +37,14 @@ template <class Policy>
   }(std::make_index_sequence<Policy::part_total>());
   return p;
 }
+[[nodiscard]] inline named_policy greedily(named_policy p) {
+  p.draw.draw.temperature = 0.0F;
+  return p;
+}
 
 /// Decodes a few batches with logits of one type.
-template <element T, class Case>
-void decode_beside(const std::vector<index_t>& vocabularies, int rounds) {
+template <element T, class Policy>
+void decode_beside(const Policy& policy, const std::vector<index_t>& vocabularies, int rounds) {
   const test_stream stream;
   int steps = 0;
   for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
@@ -49,9 +53,12 @@ void decode_beside(const std::vector<index_t>& vocabularies, int rounds) {
     const flushing_kernels as_with_fast_math(round % 2 == 1);
 #endif
     dice d(mixed(11, static_cast<std::uint64_t>(round)));
-    const auto p = round == 1 ? greedily(Case::value()) : Case::value();
-    sessions_beside<typename Case::policy_type> both(
-        p, d.one_of(vocabularies), d.within(1, 3), 14, stream.get(), d);
+    sessions_beside<Policy> both(round == 1 ? greedily(policy) : policy,
+                                 d.one_of(vocabularies),
+                                 d.within(1, 3),
+                                 14,
+                                 stream.get(),
+                                 d);
     for (int i = 0; i < 60 && both.template step<T>(); ++i) {
     }
     steps += both.steps();
@@ -59,25 +66,87 @@ void decode_beside(const std::vector<index_t>& vocabularies, int rounds) {
   EXPECT_GT(steps, 4) << "hardly anything was compared";
 }
 
-TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat) {
-  decode_beside<float, TypeParam>({7, 33, 64, 301}, 4);
+/// The same with hidden states at the layers, of one type.
+template <element T, class Policy>
+void choose_beside(const Policy& policy, bool skips, int rounds) {
+  const test_stream stream;
+  int steps = 0;
+  int skipped = 0;
+  for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    dice d(mixed(23, static_cast<std::uint64_t>(round)));
+    // Once more segments than a launch has room for.
+    const bool many = std::same_as<T, float> && round == 1;
+    layers_beside<T, Policy> both(
+        policy, many ? 18 : d.within(1, 3), many ? 8 : 24, stream.get(), d);
+    for (int i = 0; i < 60 && both.step(); ++i) {
+    }
+    steps += both.steps();
+    skipped += both.skips();
+  }
+  EXPECT_GT(steps, 4) << "hardly anything was compared";
+  if (skips) {
+    EXPECT_GT(skipped, 4) << "hardly anything was skipped";
+  }
 }
 
-#if !defined(UNMASK_FAKE_CUDA)
-// The element type matters to the read alone, which emulated_read.test.cpp covers.
-TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithBfloat16) {
-  decode_beside<bfloat16, TypeParam>({1009, 20011}, 4);
+/// The name of a test of a text.
+[[nodiscard]] inline std::string name_of_text(const ::testing::TestParamInfo<const char*>& test) {
+  std::string name = std::to_string(test.index) + "_";
+  for (const char* c = test.param; *c != '\0'; ++c) {
+    const bool is_word = std::isalnum(static_cast<unsigned char>(*c)) != 0;
+    if (is_word || name.back() != '_') {
+      name += is_word ? *c : '_';
+    }
+  }
+  return name;
 }
-TYPED_TEST_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat16) {
-  decode_beside<float16, TypeParam>({64, 126464}, 2);
-}
-REGISTER_TYPED_TEST_SUITE_P(Parity,
-                            DecidesStepByStepWhatTheHostDoesWithFloat,
-                            DecidesStepByStepWhatTheHostDoesWithBfloat16,
-                            DecidesStepByStepWhatTheHostDoesWithFloat16);
-#else
-REGISTER_TYPED_TEST_SUITE_P(Parity, DecidesStepByStepWhatTheHostDoesWithFloat);
+
+class parity_by_name : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { skip_without_device(); }
+};
+class layer_parity_by_name : public parity_by_name {};
+
+TEST_P(parity_by_name, decides_step_by_step_what_the_host_does) {
+  const named_policy policy = read_policy(GetParam());
+  decode_beside<float>(policy, {7, 33, 64, 301}, 4);
+#if !defined(UNMASK_FAKE_CUDA)  // the element type matters to the read, which other tests emulate
+  decode_beside<bfloat16>(policy, {1009, 20011}, 2);
+  decode_beside<float16>(policy, {64, 126464}, 1);
 #endif
+}
+INSTANTIATE_TEST_SUITE_P(every_part,
+                         parity_by_name,
+                         ::testing::ValuesIn(decoded_texts),
+                         name_of_text);
+
+TEST_P(layer_parity_by_name, selects_at_each_layer_what_the_host_does) {
+  const named_policy policy = read_policy(GetParam());
+  const bool skips = layer_rule_of(policy).has_hooks;
+  choose_beside<float>(policy, skips, 5);
+  choose_beside<bfloat16>(policy, skips, 3);
+  choose_beside<float16>(policy, skips, 3);
+}
+INSTANTIATE_TEST_SUITE_P(every_part,
+                         layer_parity_by_name,
+                         ::testing::ValuesIn(texts_of_layers),
+                         name_of_text);
+
+template <class Case>
+class parity_composed : public ::testing::Test {
+ protected:
+  void SetUp() override { skip_without_device(); }
+};
+TYPED_TEST_SUITE_P(parity_composed);
+TYPED_TEST_P(parity_composed, decides_step_by_step_what_the_host_does) {
+  decode_beside<float>(TypeParam::value(), {7, 33, 64, 301}, 4);
+#if !defined(UNMASK_FAKE_CUDA)
+  decode_beside<bfloat16>(TypeParam::value(), {1009, 20011}, 4);
+  decode_beside<float16>(TypeParam::value(), {64, 126464}, 2);
+#endif
+}
+REGISTER_TYPED_TEST_SUITE_P(parity_composed, decides_step_by_step_what_the_host_does);
 
 template <class List>
 struct types_of;
@@ -85,5 +154,13 @@ template <class... Cases>
 struct types_of<policy_list<Cases...>> {
   using type = ::testing::Types<Cases...>;
 };
+INSTANTIATE_TYPED_TEST_SUITE_P(composed, parity_composed, types_of<composed>::type);
+
+TEST(layer_parity_composed, selects_at_each_layer_what_the_host_does) {
+  skip_without_device();
+  if (!::testing::Test::IsSkipped()) {
+    choose_beside<float>(skipping_rows, true, 5);
+  }
+}
 
 }  // namespace unmask::testing

@@ -396,6 +396,16 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
       EXPECT_EQ(problem_of(m.name), "none");
     }
   }
+  // Arguments by place are those of the first part, by name those of the part that has them.
+  EXPECT_EQ(read_policy("lopa_d2f(0.8, branches=7, add=0.2)").lookahead.branches, 7);
+  EXPECT_EQ(read_policy("lopa_d2f(branches=7)").lookahead.branches, 7);
+  EXPECT_EQ(read_policy("lopa_d2f(0.8)").lookahead.branches, 14);
+  EXPECT_THAT(problem_of("lopa_d2f(depth=7)"),
+              AllOf(HasSubstr("column 1: lopa_d2f has no argument 'depth', nor has a part of it"),
+                    HasSubstr("lookahead(14)")));
+  EXPECT_THAT(problem_of("lopa_d2f(0.8, value=0.9)"),
+              HasSubstr("value of threshold is given twice"));
+  EXPECT_THAT(problem_of("lopa_d2f(0.8, branches=99)"), HasSubstr("branches of lookahead"));
   const named_policy p =
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);

@@ -8,6 +8,8 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
+unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
+
 TraceView shows a recorded decode in a notebook. tune() searches for a policy. unmask.tiny_llada is a
 small model to try policies with; `python -m unmask --help` does so without a program.
 """
@@ -15,9 +17,11 @@ from ._unmask import (
     Candidate,
     Commit,
     Comparison,
+    Constraint,
     Decoded,
     Ending,
     Eviction,
+    Field,
     LayerRule,
     OperatingPoint,
     Outcome,
@@ -29,6 +33,7 @@ from ._unmask import (
     Segment,
     Session,
     Tuned,
+    Vocabulary,
     describe_parts,
     requirements,
     score_keys,
@@ -44,10 +49,12 @@ __all__ = [
     "Candidate",
     "Commit",
     "Comparison",
+    "Constraint",
     "Decider",
     "Decoded",
     "Ending",
     "Eviction",
+    "Field",
     "LayerRule",
     "OperatingPoint",
     "Outcome",
@@ -60,6 +67,7 @@ __all__ = [
     "Session",
     "TraceView",
     "Tuned",
+    "Vocabulary",
     "__version__",
     "describe_parts",
     "requirements",

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("trace", _trace, "show a recorded decode, as text or as a page")
     made.add_argument("file", help="a trace, JSON lines; - is standard input")
-    made.add_argument("--other", metavar="FILE", help="a second one beside it; needs --html")
+    made.add_argument("--other", metavar="FILE", help="a second one next to it; needs --html")
     made.add_argument("--html", metavar="FILE", help="write the page instead")
     return parser
 
@@ -186,7 +186,7 @@ def summary(trace: str) -> Iterator[str]:
         running[slot] = shape["prompt_length"], tokens
         prompt = shown(tokens[: shape["prompt_length"]])
         return (f"slot {slot}: {shape['length'] - shape['prompt_length']} positions in blocks of "
-                f"{shape['block_length']} behind: {prompt}")
+                f"{shape['block_length']} after: {prompt}")
 
     def shown(tokens: list[int]) -> str:
         if not texts:

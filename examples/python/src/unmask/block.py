@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
-from ._unmask import Commit, Ending, Report, Session
+from ._unmask import Commit, Constraint, Ending, Field, Report, Session
 
 
 class Block:
@@ -29,10 +29,20 @@ class Block:
             policy, length=length, window=length, vocab=vocab, mask_token=mask_token, **options
         )
 
-    def start(self, tokens: Any, masked: Any, *, seed: int = 0) -> None:
+    def start(
+        self,
+        tokens: Any,
+        masked: Any,
+        *,
+        seed: int = 0,
+        constraint: Constraint | Field | None = None,
+        fields: Sequence[Any] | None = None,
+    ) -> None:
         """Begins with the positions that `masked` marks (bool); the others are context.
 
-        `tokens` (int64 or int32, one dimension) are written in place by step().
+        `tokens` (int64 or int32, one dimension) are written in place by step(). `constraint` is the
+        language of all of them, or `fields` have some: as of Session.start(). Of an answer in several
+        blocks each is a Field with `behind`, and with `state` from constraint_state() of the one before.
         """
         # On a device the session takes tokens of 32 bits, and a session on the CPU takes none from
         # there: both are written by way of a copy.
@@ -46,7 +56,13 @@ class Block:
             block_length=self._length,
             editable=masked.cpu() if hasattr(masked, "cpu") else masked,
             seed=seed,
+            constraint=constraint,
+            fields=fields,
         )
+
+    def constraint_state(self, field: int = 0) -> int:
+        """The state of a constrained field behind its committed prefix, for the next block."""
+        return self._session.constraint_state(0, field)
 
     @property
     def ended(self) -> bool:

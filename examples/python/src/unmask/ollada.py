@@ -67,7 +67,7 @@ def _adapter_class() -> Any:
                 given.pop("policy", None)
                 return super().chat(messages, given or None, on_step=on_step)
             if unknown := sorted(map(str, given.keys() - _READ)):
-                raise ValueError(f"option {', '.join(unknown)} is not read beside a policy, which has parts for it; "
+                raise ValueError(f"option {', '.join(unknown)} is not read together with a policy, which has parts for it; "
                                  f"there are {', '.join(sorted(_READ))}")
             if "policy" in given:
                 _text.check(policy, "ollada", _REFUSED, files=False)

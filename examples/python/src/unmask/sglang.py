@@ -263,7 +263,7 @@ class Unmask(DllmAlgorithm):
 
     @classmethod
     def _metrics(cls, collector: Any) -> Any:
-        """Counters beside those of the scheduler, with its labels."""
+        """Counters in addition to those of the scheduler, with its labels."""
         if cls._counters is None:
             from prometheus_client import Counter  # after SGLang has set PROMETHEUS_MULTIPROC_DIR
 

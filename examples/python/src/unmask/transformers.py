@@ -14,7 +14,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 from . import _text
-from ._unmask import Commit, Report, Session
+from ._unmask import Commit, Constraint, Field, Report, Session
 
 _REFUSED = {
     "cache": "it runs the whole sequence in every pass and keeps no K/V",
@@ -71,6 +71,7 @@ def generate(
     trace: bool | str = False,
     token_text: Callable[[int], str] | None = None,
     threads: int = 1,
+    constraint: Constraint | Field | Sequence[Constraint | Field | None] | None = None,
     **model_kwargs: Any,
 ) -> Generated:
     """Decodes a batch with a policy.
@@ -90,6 +91,8 @@ def generate(
     seed             of draws; row i has seed + i, wherever it stands among running rows
     callback         called for each row after each step: (row, commits, report)
     streamer         as of transformers, for one row: gets tokens once all before them are committed
+    constraint       the language of the answers (unmask.constraints), or a list with one, or None, for
+                     each row
     trace            name of a file that gets the decode as a trace; token_text(token) adds texts
 
     Rows that have ended leave the batch of the model. Logits on a GPU are copied to the host, only
@@ -124,6 +127,9 @@ def generate(
         token_text=token_text,
         threads=threads,
     )
+    constraints = list(constraint) if isinstance(constraint, (list, tuple)) else [constraint] * len(rows)
+    if len(constraints) != len(rows):
+        raise ValueError(f"constraint must be one, or a list with one for each of {len(rows)} rows, got {len(constraints)}")
     for slot, row in enumerate(rows):
         session.start(
             slot,
@@ -132,6 +138,7 @@ def generate(
             block_length=block_length or (32 if max_new_tokens is not None else len(row.tokens) - row.prompt),
             editable=row.editable,
             seed=seed + slot,
+            constraint=constraints[slot],
         )
     given = [row.tokens.clone() for row in rows]  # with masks where tokens will be
     streamed = _Streamed(streamer, rows[0], session) if streamer is not None else None

@@ -7,7 +7,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Commits from the left, for text that a left-to-right grammar constrains: the first masked
-/// position, the frontier, and those at most `reach` behind it may commit; positions farther right
+/// position, the frontier, and those at most `reach` after it may commit; positions farther right
 /// are excluded.
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.
@@ -40,7 +40,7 @@ struct at_frontier {
 
   static constexpr part_label label{
       "at_frontier",
-      "commits at most reach behind the first masked position: for left-to-right grammars"};
+      "commits at most reach positions after the first masked one: for left-to-right grammars"};
   static constexpr knob<at_frontier> knobs[] = {{"reach", &at_frontier::reach, at_least(0)},
                                                 {"first", &at_frontier::first, at_least(0)},
                                                 {"last", &at_frontier::last, at_least(0)}};

@@ -250,7 +250,7 @@ template <int Cells = 256>
   in.expect('}', "followed by a comma or a closing brace");
   in.key = "the text";
   if (!in.next().empty()) {
-    in.complain("over behind the closing brace", in.next());
+    in.complain("over after the closing brace", in.next());
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
     in.key = keys[i];

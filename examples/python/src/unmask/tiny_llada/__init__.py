@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._unmask import Commit, Report, Session
+from .._unmask import Commit, Constraint, Field, Report, Session, Vocabulary
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
 ANSWER, BLOCK = 40, 20  # positions behind the prompt, and of a block
@@ -130,6 +130,11 @@ def token_text(token: int) -> str:
     return {MASK: "_", END: "", BEGIN: ""}[token] if token < FIRST else chr(32 + token - FIRST)
 
 
+def vocabulary() -> Vocabulary:
+    """The bytes of its tokens, for constraints."""
+    return Vocabulary([b""] * FIRST + [bytes([c]) for c in range(32, 127)], vocab=98, mask_token=MASK, eos_token=END)
+
+
 def text_of(tokens: Sequence[int]) -> str:
     """The text of tokens before the first end token."""
     tokens = list(map(int, tokens))
@@ -155,11 +160,13 @@ def decode(
     seed: int = 0,
     trace: bool | str = False,
     show: Callable[[np.ndarray, list[Commit]], None] | None = None,
+    constraint: Constraint | Field | None = None,
 ) -> Answer:
     """Answers one prompt; show(tokens of the answer, what was committed) is called after each pass.
 
     `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
-    with a layer rule need an engine that computes single positions.
+    with a layer rule need an engine that computes single positions. `constraint` is the language of the
+    answer (unmask.constraints).
     """
     start = [BEGIN] + tokens_of(prompt)
     if len(start) + length > CONTEXT:
@@ -181,7 +188,7 @@ def decode(
     if session.single_positions:
         raise ValueError(f"policy '{policy}' needs an engine that computes single positions; "
                          "this one runs every position in each layer")
-    session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed)
+    session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed, constraint=constraint)
     while (request := session.next()) is not None:
         passed = np.repeat(tokens[None], len(request.segments), 0)
         for row, segment in zip(passed, request.segments):

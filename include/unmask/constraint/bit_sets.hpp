@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/constraint/token_automaton.hpp>
+#include <unmask/core/check.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+/// Memory of a constraint with a fixed size: interned sets, and a table of results.
+namespace UNMASK_NAMESPACE::detail::constraints {
+
+struct free_memory {
+  void operator()(void* data) const { std::free(data); }
+};
+
+/// Zeroed memory for `count` numbers. Pages that are never used take no memory.
+template <class T>
+[[nodiscard]] std::unique_ptr<T[], free_memory> zeroed(std::size_t count) {
+  auto* const data = static_cast<T*>(std::calloc(count > 0 ? count : 1, sizeof(T)));
+  if (data == nullptr) {
+#if defined(__cpp_exceptions)
+    throw std::bad_alloc();
+#else
+    raise<std::runtime_error>("out of memory");
+#endif
+  }
+  return std::unique_ptr<T[], free_memory>(data);
+}
+
+/// The smallest power of two that is at least n.
+[[nodiscard]] constexpr std::size_t power_of_two(std::size_t n) {
+  std::size_t p = 1;
+  while (p < n) {
+    p *= 2;
+  }
+  return p;
+}
+
+/// Sets of bits of one width, each stored once and named by an index. A set never changes.
+class bit_sets {
+ public:
+  static constexpr std::uint32_t none = 0xffffffffU;
+
+  bit_sets(std::size_t words, std::uint32_t capacity)
+      : words_(words)
+      , capacity_(capacity)
+      , mask_(power_of_two(2 * std::size_t{capacity}) - 1)
+      , bits_(zeroed<std::uint64_t>(words * capacity))
+      , table_(zeroed<std::uint32_t>(mask_ + 1)) {}
+
+  /// Bytes that one set takes.
+  [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t words) {
+    return 8 * words + 4 * 4;
+  }
+  [[nodiscard]] std::size_t words() const { return words_; }
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
+  [[nodiscard]] const std::uint64_t* operator[](std::uint32_t i) const {
+    return bits_.get() + words_ * i;
+  }
+
+  /// The index of a set equal to `set`, which is added if there is none; `none` if it would have to
+  /// be added and there is no room.
+  [[nodiscard]] std::uint32_t find_or_add(const std::uint64_t* set) {
+    std::size_t at = hash(set) & mask_;
+    while (table_[at] != 0) {
+      if (std::memcmp((*this)[table_[at] - 1], set, 8 * words_) == 0) {
+        return table_[at] - 1;
+      }
+      at = (at + 1) & mask_;
+    }
+    if (size_ == capacity_) {
+      return none;
+    }
+    std::memcpy(bits_.get() + words_ * size_, set, 8 * words_);
+    table_[at] = ++size_;
+    return size_ - 1;
+  }
+
+  /// Removes all sets but some: `is_kept(i)` says which, in ascending order, and `rename(i, to)` is
+  /// told the new index of each.
+  void keep(const auto& is_kept, const auto& rename) {
+    const std::uint32_t before = size_;
+    size_ = 0;
+    std::memset(table_.get(), 0, 4 * (mask_ + 1));
+    for (std::uint32_t i = 0; i < before; ++i) {
+      if (is_kept(i)) {
+        rename(i, find_or_add((*this)[i]));  // never behind i
+      }
+    }
+  }
+  void clear() {
+    keep([](std::uint32_t) { return false; }, [](std::uint32_t, std::uint32_t) {});
+  }
+
+ private:
+  [[nodiscard]] std::size_t hash(const std::uint64_t* set) const {
+    std::uint64_t h = 0;
+    for (std::size_t w = 0; w < words_; ++w) {
+      h = (h ^ set[w]) * 0x9e3779b97f4a7c15U;
+      h ^= h >> 29U;
+    }
+    return static_cast<std::size_t>(mixed_bits(h));
+  }
+
+  std::size_t words_;
+  std::uint32_t capacity_;
+  std::size_t mask_;
+  std::unique_ptr<std::uint64_t[], free_memory> bits_;
+  std::unique_ptr<std::uint32_t[], free_memory> table_;  // index + 1; 0 is empty
+  std::uint32_t size_ = 0;
+};
+
+/// Results by key, until they are too many; then it is empty again.
+class memo {
+ public:
+  explicit memo(std::uint32_t entries)
+      : most_(entries)
+      , mask_(power_of_two(2 * std::size_t{entries}) - 1)
+      , entries_(zeroed<entry>(mask_ + 1)) {}
+
+  [[nodiscard]] static constexpr std::size_t bytes_of_entry() { return 2 * sizeof(entry); }
+
+  /// Finds the result of a key, which is not 0. Returns false if it is not there.
+  [[nodiscard]] bool find(std::uint64_t key, std::uint32_t& result) const {
+    for (std::size_t at = place_of(key); entries_[at].key != 0; at = (at + 1) & mask_) {
+      if (entries_[at].key == key) {
+        result = entries_[at].result;
+        return true;
+      }
+    }
+    return false;
+  }
+  /// Adds the result of a key that is not there.
+  void add(std::uint64_t key, std::uint32_t result) {
+    if (size_ == most_) {
+      clear();
+    }
+    std::size_t at = place_of(key);
+    while (entries_[at].key != 0) {
+      at = (at + 1) & mask_;
+    }
+    entries_[at] = {key, result};
+    ++size_;
+  }
+  void clear() {
+    std::memset(static_cast<void*>(entries_.get()), 0, sizeof(entry) * (mask_ + 1));
+    size_ = 0;
+  }
+
+ private:
+  struct entry {
+    std::uint64_t key;
+    std::uint32_t result;
+  };
+
+  [[nodiscard]] std::size_t place_of(std::uint64_t key) const {
+    return static_cast<std::size_t>(mixed_bits(key)) & mask_;
+  }
+
+  std::uint32_t most_;
+  std::size_t mask_;
+  std::unique_ptr<entry[], free_memory> entries_;
+  std::uint32_t size_ = 0;
+};
+
+}  // namespace unmask::detail::constraints

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/constraint/byte_automaton.hpp>
+#include <unmask/constraint/token_automaton.hpp>
+#include <unmask/constraint/vocabulary.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace UNMASK_NAMESPACE {
+
+/// Limits of a constraint. Languages come from requests: a small regular expression may need
+/// millions of states.
+struct constraint_limits {
+  /// Most states of the automaton over tokens.
+  std::uint32_t states = 4096;
+  /// Bytes of the memory of sets and masks that all sequences of a constraint share, allocated
+  /// once, besides the automaton.
+  std::size_t bytes = std::size_t{64} << 20U;
+  /// Most sets, masks and remembered results, each; fewer if `bytes` are not enough.
+  std::uint32_t entries = std::uint32_t{1} << 20U;
+};
+
+/// A transition of an automaton over tokens.
+struct token_transition {
+  std::uint32_t from = 0;     ///< The state before the token.
+  token_id token = no_token;  ///< The token.
+  std::uint32_t next = 0;     ///< The state behind it.
+};
+
+namespace detail::constraints {
+
+/// Lifts an automaton over bytes to the tokens of a vocabulary. Errors: std::invalid_argument for a
+/// malformed automaton, one with too many states, and one of which no string can be written.
+/// Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for 1,200 states and
+/// 150,000 tokens.
+[[nodiscard]] UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
+                                                  const vocabulary_data& words,
+                                                  std::uint32_t most_states);
+
+/// The automaton of a list of transitions. Those of EOS tokens are replaced by the library's.
+[[nodiscard]] UNMASK_LIBRARY token_automaton
+automaton_of(std::span<const token_transition> transitions,
+             std::uint32_t states,
+             std::uint32_t start,
+             std::span<const std::uint8_t> accepting,
+             const model_info& model,
+             std::span<const token_id> also_eos,
+             std::uint32_t most_states);
+
+}  // namespace detail::constraints
+
+}  // namespace unmask
+
+#if UNMASK_DEFINES
+#  include <unmask/constraint/lift_tables.hpp>
+#endif

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/host/backend.hpp>
+
+#include <utility>
+
+/// Steps of a session on the host.
+namespace UNMASK_NAMESPACE {
+
+namespace host::detail {
+
+// Whether the parts of a policy allow a token at a position, for the constraints of a sequence.
+template <class Policy>
+struct allowed_by_parts {
+  const Policy* policy;
+  sequence_view view;
+
+  [[nodiscard]] static bool allows(const void* object, token_id token, index_t position) {
+    const auto& self = *static_cast<const allowed_by_parts*>(object);
+    step_info at;
+    at.position = position;
+    at.view = &self.view;
+    return step::allows(*self.policy, token, at);
+  }
+};
+
+UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises);
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises) {
+  const char* const why =
+      branches ? "lookahead yet: a branch places a token without testing it"
+      : remasks
+          ? "remask_below yet: committed positions that compete would have to be tested as masked"
+      : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
+                 : nullptr;
+  if (why != nullptr) {
+    unmask::detail::message().add("constraint does not go with ").add(why).refuse();
+  }
+}
+#endif
+
+}  // namespace host::detail
+
+template <class Policy>
+void on_host::workspace<Policy>::constrain(const Policy& policy,
+                                           tokens_view<memory::host> tokens,
+                                           const sequence_shape& geometry,
+                                           const start_options& options) {
+  next_answer_ = nullptr;
+  if (options.constraints.empty()) {
+    return;
+  }
+  host::detail::check_constrained(
+      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy));
+  token_id suppressed[max_suppressed];
+  const index_t count = suppressed_tokens(model_, options, suppressed);
+  host::detail::allowed_by_parts<Policy> parts{&policy, {}};
+  parts.view.prompt_length = geometry.prompt_length;
+  parts.view.length = geometry.length;
+  parts.view.block_length = geometry.block_length;
+  parts.view.eos_token = model_.eos_token;
+  unmask::detail::field_start start;
+  start.suppressed = {suppressed, static_cast<std::size_t>(count)};
+  if constexpr (step::stages<Policy>::restricts > 0) {
+    start.allows = &parts.allows;
+    start.policy = &parts;
+  }
+  next_answer_ = std::make_unique<unmask::detail::constrained_answer>(
+      options.constraints,
+      unmask::detail::constrained_answer::context{.model = model_,
+                                                  .shape = geometry,
+                                                  .tokens = tokens.data,
+                                                  .editable = options.editable,
+                                                  .start = start,
+                                                  .window = capacity_.window,
+                                                  .trace = capacity_.trace});
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::start(index_t slot,
+                                       const Policy& policy,
+                                       tokens_view<memory::host> tokens,
+                                       const sequence_shape& geometry,
+                                       const start_options& options) {
+  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  token_id suppressed[max_suppressed];
+  const index_t count = suppressed_tokens(model_, options, suppressed);
+  for (index_t k = 0; k < count; ++k) {
+    m.suppressed[k] = suppressed[k];
+  }
+  answers_[static_cast<std::size_t>(slot)] = std::move(next_answer_);
+  ::new (const_cast<void*>(static_cast<const void*>(m.policy))) Policy(policy);
+  *m.sequence = {};
+  *m.step_reductions = {};
+  *m.state = {};
+  m.state->model = model_;
+  m.state->geometry = geometry;
+  m.state->tokens = tokens.data;
+  m.state->suppressed_count = count;
+  *m.status = {};
+  const std::uint8_t* const editable = options.editable.empty() ? nullptr : options.editable.data();
+  if (auto* const answer = answers_[static_cast<std::size_t>(slot)].get()) {
+    step::begin(serial{}, with_lists(slot), editable, answer);
+    finish(slot);
+  } else {
+    step::begin(serial{}, m, editable);
+  }
+}
+
+template <class Policy>
+const std::uint32_t* on_host::workspace<Policy>::mask_of(unmask::detail::constrained_answer& answer,
+                                                         index_t position,
+                                                         const std::uint32_t* given) {
+  bool is_there = true;
+  const std::uint32_t* mask = answer.mask(position, given, is_there);
+  if (!is_there) {
+    run();  // the masks of the rows that it reads are free then
+    is_there = true;
+    mask = answer.mask(position, given, is_there);
+  }
+  return mask;
+}
+
+template <class Policy>
+template <element T>
+void on_host::workspace<Policy>::enqueue(const segment& s,
+                                         const rows_view<T, memory::host>& logits,
+                                         const row_modifiers<T>& modifiers) {
+  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
+  const range read = m.read_range();
+  const host::row_edit edit = host::slot_edit(m);
+  unmask::detail::constrained_answer* const answer =
+      answers_[static_cast<std::size_t>(s.slot)].get();
+  rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
+    for (index_t i = 0; i < read.size(); ++i) {
+      const index_t position = read.first + i;
+      if (!m.reads(s.branch, i)) {
+        continue;
+      }
+      const index_t r = row_of(m, s, position, i);
+      row_modifiers<T> modifier = modifiers.from_row(r);
+      if (answer != nullptr) {
+        modifier.allowed = mask_of(*answer, position, modifier.allowed);
+      }
+      row_input<T>& in = kind.rows.template enqueue<T>(edit);
+      in.logits = logits.row(r);
+      in.unconditional = modifier.unconditional;
+      in.allowed = modifier.allowed;
+      in.cfg_scale = modifier.cfg_scale;
+      set_options(kind, in, m, s, i);
+    }
+  });
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::run() {
+  rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
+    kind.rows.run();
+    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
+      const host::row_target& t = kind.targets[r];
+      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+      const range columns = {0, model_.vocab};
+      record<Policy::required>& row = m.records[t.index];
+      copy_statistics<S>(kind.rows[r], row);
+      step::name_token(m, t.position, columns, t.allowed, row);
+      step::name_listed(
+          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
+    }
+    if constexpr (host::rows_of_kind<S, Policy>::truncates) {
+      truncate(kind);
+    }
+    kind.rows.clear();
+  });
+  for (const auto& answer : answers_) {
+    if (answer != nullptr) {
+      answer->release();
+    }
+  }
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
+  run();
+  for (const step::slot_memory<Policy>& m : slots_) {
+    step::begin_report(serial{}, m);
+  }
+  for (const segment& s : segments) {
+    const auto slot = static_cast<std::size_t>(s.slot);
+    if (answers_[slot] != nullptr) {
+      step::decide(serial{}, with_lists(s.slot), answers_[slot].get());
+      finish(s.slot);
+    } else if (s.branch == 0) {
+      step::decide(serial{}, slots_[slot]);
+    }
+  }
+}
+
+}  // namespace unmask

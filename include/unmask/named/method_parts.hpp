@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/named/known_part.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace UNMASK_NAMESPACE::detail {
+
+// True if the part has an argument of that name.
+[[nodiscard]] inline bool has_argument(const part_text& written, std::string_view name) {
+  const auto part = std::ranges::find(known_parts(), written.name, &known_part::name);
+  return part != known_parts().end() &&
+         std::ranges::find(part->arguments, name, &part_argument::name) != part->arguments.end();
+}
+
+// Names the arguments that are given by place, as far as the part has so many.
+inline void name_arguments(part_text& written) {
+  const auto part = std::ranges::find(known_parts(), written.name, &known_part::name);
+  if (part == known_parts().end()) {
+    return;
+  }
+  for (std::size_t i = 0; i < std::min(written.arguments.size(), part->arguments.size()); ++i) {
+    argument_text& argument = written.arguments[i];
+    argument.name = argument.name.empty() ? part->arguments[i].name : argument.name;
+  }
+}
+
+// The parts of a method. A written argument by place is one of the first part, by name one of the
+// first part that has it; arguments that are not written keep the values of the method. Errors:
+// std::invalid_argument for a name that no part has.
+[[nodiscard]] inline std::vector<part_text> parts_of(const known_method& method,
+                                                     const part_text& written) {
+  std::vector<part_text> all = parse_policy_text(method.text);
+  part_text given = written;
+  given.name = all[0].name;
+  name_arguments(given);
+  for (part_text& part : all) {
+    part.column = written.column;
+    name_arguments(part);
+    for (argument_text& argument : part.arguments) {
+      argument.value.column = 0;  // of the method
+    }
+  }
+  for (const argument_text& argument : given.arguments) {
+    const auto to = std::ranges::find_if(
+        all, [&](const part_text& part) { return has_argument(part, argument.name); });
+    if (to == all.end() && !argument.name.empty()) {
+      throw std::invalid_argument(std::string(method.name) + " has no argument '" +
+                                  std::string(argument.name) +
+                                  "', nor has a part of it: " + std::string(method.text));
+    }
+    part_text& part = to == all.end() ? all[0] : *to;
+    std::erase_if(part.arguments, [&](const argument_text& own) {
+      return own.name == argument.name && own.value.column == 0;
+    });
+    part.arguments.push_back(argument);
+  }
+  return all;
+}
+
+}  // namespace unmask::detail

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/outcome.hpp>
+
+#include <type_traits>
+
+/// The gate: tests the tokens that a step is about to write one after the other, each with those
+/// admitted before it, so that they can stand together.
+///
+/// A token has to be admitted by the parts that gate and by the constraints of the sequence, which
+/// a backend gives as `answer`, null for a sequence without any.
+namespace UNMASK_NAMESPACE::step {
+
+/// The constraints of a backend that has none.
+struct no_constraints {};
+
+/// A token that the constraints of a sequence place themselves.
+struct placed_token {
+  index_t position = 0;
+  token_id token = no_token;
+  bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
+};
+
+namespace phase {
+
+/// True if the commits of a step are tested.
+template <class Policy, class Answer>
+[[nodiscard]] UNMASK_HD bool has_gate(const Answer* answer) {
+  return Policy::gates || (!std::is_same_v<Answer, no_constraints> && answer != nullptr);
+}
+
+/// Lane 0: writes the proposal of scored position i, as the gate sees it, if it is admitted.
+/// Returns whether it is.
+template <class Policy, class Answer>
+[[nodiscard]] UNMASK_HD bool
+admit(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) {
+  const index_t position = m.status->next.score.first + i;
+  const token_id token = proposal(m, i);
+  if constexpr (Policy::gates) {
+    if (!admits(m, position, token, info_of(*m.state, m.status->next, position))) {
+      return false;
+    }
+  }
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    if (answer != nullptr) {
+      if (!answer->admits(position, token)) {
+        return false;
+      }
+      answer->write(position, token);
+    }
+  }
+  if constexpr (Policy::gates) {
+    m.state->tokens[position] = token;
+  }
+  return true;
+}
+
+/// Lane 0: if the gate has refused every candidate of the step, makes it commit all the same:
+/// constraints place a token of theirs at the position of the best candidate, which needs no row;
+/// otherwise that candidate is committed.
+template <class Policy, class Answer>
+UNMASK_HD void
+commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) {
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    if (answer != nullptr && answer->place(m.status->next.score.first + i)) {
+      return;
+    }
+  }
+  if constexpr (Policy::gates) {
+    m.roles[i] = role::accepted;
+    m.note_forced(i);
+    ++m.status->report.forced;
+    --m.status->report.refused;
+  }
+}
+
+/// Tests the accepted candidates: those with a rank in its order, then the others by position.
+template <class Policy, class Answer>
+UNMASK_HD void
+gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
+  if (!has_gate<Policy>(answer)) {
+    return;
+  }
+  if (t.lane() == 0) {
+    const index_t size = m.status->next.score.size();
+    index_t best = -1;  // the first that was refused
+    bool any = false;
+    const auto test = [&](index_t i) {
+      if (m.roles[i] == role::accepted && wins(m, i)) {
+        const bool is_in = admit(m, i, answer);
+        m.roles[i] = is_in ? role::admitted : role::refused;
+        any = any || is_in;
+        best = best < 0 && !is_in ? i : best;
+        m.status->report.refused += is_in ? 0 : 1;
+      }
+    };
+    for (index_t r = 0; r < count; ++r) {
+      test(key_index(m.keys[r]));
+    }
+    for (index_t i = 0; i < size; ++i) {
+      test(i);
+    }
+    for (index_t i = 0; i < size; ++i) {
+      m.roles[i] = m.roles[i] == role::admitted ? role::accepted : m.roles[i];
+    }
+    if (!any && best >= 0) {
+      commit_refused(m, best, answer);
+    }
+  }
+  t.sync();
+}
+
+/// Lane 0: tests a replacement of the committed token at scored position i by its proposal, or that
+/// it is remasked, which is refused only where no other token is possible. Returns the role.
+template <class Policy, class Answer>
+[[nodiscard]] UNMASK_HD role gate_of_edit(const slot_memory<Policy>& m,
+                                          index_t i,
+                                          role wanted,
+                                          [[maybe_unused]] Answer* answer) {
+  const index_t position = m.status->next.score.first + i;
+  bool is_in = true;
+  if (wanted == role::replaced) {
+    const token_id token = proposal(m, i);
+    const bool changes = token != m.state->tokens[position] && token != m.state->model.mask_token;
+    is_in = !changes || admit(m, i, answer);
+  } else if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    if (wanted == role::remasked && answer != nullptr) {
+      is_in = !answer->is_certain(position);
+      if (is_in) {
+        answer->write(position, no_token);
+      }
+    }
+  }
+  m.status->report.refused += is_in ? 0 : 1;
+  return is_in ? wanted : role::refused;
+}
+
+/// The report entry of a token that the constraints of a sequence placed.
+[[nodiscard]] UNMASK_HD inline commit_entry entry_of(const slot_arrays& m, const placed_token& p) {
+  const slot_state& s = *m.state;
+  const plan& now = m.status->next;
+  commit_entry e{m.slot, p.position, p.token};
+  e.log_probability = p.is_certain ? 0.0F : -math::infinity();
+  e.step = s.view.step;
+  e.block = s.view.block_of(p.position);
+  const bool is_active = now.first_block <= e.block && e.block < now.last_block;
+  e.block_step = is_active ? s.view.step - s.block_step[e.block & (max_active_blocks - 1)] : 0;
+  return e;
+}
+
+/// The same as a candidate, which had no row.
+[[nodiscard]] UNMASK_HD inline candidate_entry candidate_of(const commit_entry& entry,
+                                                            bool is_certain) {
+  candidate_entry e{entry};
+  e.committed = true;
+  e.outcome = is_certain ? candidate_outcome::filled : candidate_outcome::forced;
+  e.confidence = is_certain ? 1.0F : 0.0F;
+  e.margin = math::from_bits(0x7fc00000U);
+  e.entropy = math::from_bits(0x7fc00000U);
+  return e;
+}
+
+/// Merges `count` entries of `placed`, ascending, into `list`, which has room for them: entries of
+/// a position that is in the list replace it. Returns the new size.
+template <class Entry>
+[[nodiscard]] UNMASK_HD index_t
+merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
+  index_t repeats = 0;
+  index_t k = 0;
+  for (index_t p = 0; p < count; ++p) {
+    const Entry e = entry_at(p);
+    while (k < size && list[k].position < e.position) {
+      ++k;
+    }
+    if (k < size && list[k].position == e.position) {
+      list[k] = e;
+      ++repeats;
+    }
+  }
+  index_t to = size + count - repeats;
+  const index_t total = to;
+  k = size;
+  for (index_t p = count - 1; p >= 0; --p) {
+    const Entry e = entry_at(p);
+    while (k > 0 && list[k - 1].position > e.position) {
+      list[--to] = list[--k];
+    }
+    if (k == 0 || list[k - 1].position != e.position) {
+      list[--to] = e;
+    }
+  }
+  return total;
+}
+
+/// Host: writes the tokens that the constraints of a sequence place, and reports them. The entries
+/// of the step have room for a position each.
+template <class Policy, class Answer>
+void place(const slot_memory<Policy>& m, Answer* answer) {
+  if (answer == nullptr) {
+    return;
+  }
+  const std::span<const placed_token> placed = answer->place_tokens();
+  if (placed.empty()) {
+    return;
+  }
+  slot_state& s = *m.state;
+  sequence_report& report = m.status->report;
+  const range scored = m.status->next.score;
+  for (const placed_token& p : placed) {
+    s.tokens[p.position] = p.token;
+    m.marks[p.position] = mark::committed;
+    if (scored.contains(p.position)) {
+      m.reset(m.cell_of(p.position));
+      report.refused -= m.roles[p.position - scored.first] == role::refused ? 1 : 0;
+    }
+    --s.view.masked_count;
+    ++s.view.changed;
+    s.view.first_changed = math::min(s.view.first_changed, p.position);
+    ++report.committed;
+    ++(p.is_certain ? report.filled : report.forced);
+  }
+  const auto count = static_cast<index_t>(placed.size());
+  const auto at = [&](index_t i) { return placed[static_cast<std::size_t>(i)]; };
+  report.last_commits = merge_placed(
+      m.entries, report.last_commits, count, [&](index_t i) { return entry_of(m, at(i)); });
+  if (m.traced != nullptr) {
+    report.last_candidates = merge_placed(m.traced, report.last_candidates, count, [&](index_t i) {
+      return candidate_of(entry_of(m, at(i)), at(i).is_certain);
+    });
+  }
+}
+
+}  // namespace phase
+
+}  // namespace unmask::step

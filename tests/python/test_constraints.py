@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Constraints: every answer is in its language, checked by a walk, by `re` and by `json`."""
+import json
+import re
+
+import numpy as np
+import pytest
+import unmask
+from unmask import constraints
+from unmask.tiny_llada import TinyLlada, decode, text_of
+from unmask.tiny_llada import vocabulary as tiny_vocabulary
+
+core = pytest.importorskip("outlines_core")
+
+ALPHABET = [bytes([c]) for c in range(32, 127)] + [b"ab", b'":', b"true", "é".encode(), "é".encode()[:1], b"\xa9", b"12"]
+MASK, EOS = len(ALPHABET), len(ALPHABET) + 1
+VOCAB = len(ALPHABET) + 3  # and a special token
+WORDS = [*ALPHABET, b"", b"", b""]
+POLICIES = [
+    "threshold(0.5)",
+    "by_margin + tokens_per_step(3)",
+    "threshold(0.3) + sampling(1.0)",
+    "steps_per_block(4)",
+    "threshold(0.4) + edit_committed(0.5)",
+    "trace_credit + threshold(0.6) + stop_at_eos",
+    "at_random + tokens_per_step(2) + eos_gate",
+]
+
+
+@pytest.fixture(scope="module")
+def words():
+    return constraints.vocabulary(token_bytes=WORDS, mask_token=MASK, eos_token=EOS)
+
+
+def bytes_of(tokens):
+    tokens = list(map(int, tokens))
+    end = tokens.index(EOS) if EOS in tokens else len(tokens)
+    assert all(t == EOS for t in tokens[end:]), tokens
+    return b"".join(WORDS[t] for t in tokens[:end])
+
+
+def answer(constraint, policy="threshold(0.5)", length=24, block=12, seed=0, session=None, fields=None, eos=EOS):
+    """Decodes with random logits; returns the bytes of the answer and the report."""
+    rng = np.random.default_rng(seed)
+    session = session or unmask.Session(
+        policy, vocab=VOCAB, mask_token=MASK, eos_token=eos, length=length + 2, window=length, trace=True
+    )
+    tokens = np.full(length + 2, MASK, np.int32)
+    tokens[:2] = 5
+    session.start(0, tokens, prompt_length=2, block_length=block, seed=seed, constraint=constraint, fields=fields)
+    while (request := session.next()) is not None:
+        session.supply(rng.normal(0, 3, (request.rows, VOCAB)).astype(np.float32))
+    return tokens[2:], session.report()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("expression", [r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"(yes|no|maybe)( and (yes|no))*", r"[a-c]*é?[0-9]+"])
+def test_expressions_are_obeyed(words, policy, expression):
+    c = constraints.regex(expression, words)
+    for seed in range(6):
+        tokens, report = answer(c, policy, seed=seed)
+        assert re.fullmatch(expression.encode().decode(), bytes_of(tokens).decode()), bytes_of(tokens)
+        assert report.constraint_met and c.accepts(list(map(int, tokens)))
+        assert report.forwards <= 24 + 24
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 6},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2},
+    },
+    "required": ["name", "age"],
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_schemas_are_obeyed(words, policy):
+    c = constraints.json_schema(SCHEMA, words)
+    for seed in range(4):
+        tokens, report = answer(c, policy, length=48, seed=seed)
+        value = json.loads(bytes_of(tokens))
+        assert isinstance(value["name"], str) and len(value["name"]) <= 6 and isinstance(value["age"], int)
+        assert set(value) <= {"name", "age", "tags"} and set(value.get("tags", [])) <= {"a", "b"}
+        assert report.constraint_met and report.refused >= 0
+
+
+def test_any_json_and_choices(words):
+    for seed in range(4):
+        tokens, _ = answer(constraints.json_object(words), length=30, seed=seed)
+        assert isinstance(json.loads(bytes_of(tokens)), dict)
+    for seed in range(8):
+        tokens, report = answer(constraints.choice(["yes", "no", "absolute"], words), length=12, seed=seed)
+        assert bytes_of(tokens) in (b"yes", b"no", b"absolute")
+    tokens, report = answer(constraints.choice(["abba"], words), length=4, eos=EOS)
+    assert bytes_of(tokens) == b"abba"
+
+
+def test_the_first_answer_of_a_model():
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+              "required": ["name", "age"]}
+    person = constraints.json_schema(schema, tiny_vocabulary())
+    for policy in ("threshold(0.9)", "threshold(0.5)", "tokens_per_step(4)"):
+        got = decode(TinyLlada(), policy, "Q:Write JSON for Ann, 7.", constraint=person)
+        assert set(json.loads(got.text)) == {"name", "age"}, got.text
+        assert got.report.constraint_met
+
+
+def test_an_index_gives_the_same_language(words):
+    """Law: transitions over tokens that outlines-core makes = its automaton over bytes, lifted."""
+    expression = r"(ab|b)*[0-9]{1,3}"
+    tokens = {}
+    for token, text in enumerate(WORDS[:MASK]):
+        tokens.setdefault(text, []).append(token)
+    index = core.Index(expression, core.Vocabulary(EOS, tokens))
+    names = {s: i for i, s in enumerate(sorted({index.get_initial_state(), *index.get_transitions()}))}
+    edges = [(names[q], t, names[n]) for q, by in index.get_transitions().items() for t, n in by.items()]
+    by_tokens = unmask.Constraint.from_transitions(
+        np.array(edges, np.uint32), len(names),
+        np.array([s in index.get_final_states() for s in sorted(names)], np.uint8), words,
+        start=names[index.get_initial_state()],
+    )
+    by_bytes = constraints.regex(expression, words)
+    assert by_tokens.shortest == by_bytes.shortest == 1
+    rng = np.random.default_rng(0)
+    usual = [t for t, text in enumerate(WORDS) if set(text) <= set(b"ab0123456789")]
+    accepted = 0
+    for _ in range(4000):
+        string = [int(t) for t in rng.choice(usual, rng.integers(1, 6))]
+        assert by_tokens.accepts(string) == by_bytes.accepts(string)
+        accepted += by_bytes.accepts(string)
+    assert accepted > 50
+
+
+def test_one_memory_for_many_requests_of_several_schemas(words):
+    session = unmask.Session("threshold(0.5)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=26, window=24, trace=True)
+    for seed in range(40):
+        expression = f"[a-c]{{{1 + seed % 20}}}"
+        tokens, report = answer(constraints.regex(expression, words, timeout=None), seed=seed, session=session)
+        assert re.fullmatch(expression, bytes_of(tokens).decode()) and report.constraint_met
+
+
+def test_fields_and_blocks(words):
+    date = constraints.regex(r"[0-9]{4}", words)
+    tokens, report = answer(None, length=12, fields=[(0, 4, date), (6, None, date)])
+    assert re.fullmatch(b"[0-9]{4}", bytes_of(tokens[:4])) and re.fullmatch(b"[0-9]{4}", bytes_of(tokens[6:]))
+    word = constraints.regex(r"\{[a-z]{5,20}\}", words)
+    block = unmask.Block("threshold(0.4)", length=16, vocab=VOCAB, mask_token=MASK, eos_token=EOS)
+    tokens, state = np.full(16, MASK, np.int64), None
+    rng = np.random.default_rng(1)
+    for b in range(4):
+        masked = np.zeros(16, bool)
+        masked[4 * b : 4 * b + 4] = True
+        field = unmask.Field(word, 4 * b, 4 * b + 4, behind=12 - 4 * b, state=state)
+        block.start(tokens, masked, fields=[field])
+        while not block.ended:
+            block.step(rng.normal(0, 3, (16, VOCAB)).astype(np.float32))
+        assert block.report.constraint_met
+        state = block.constraint_state()
+    assert re.fullmatch(rb"\{[a-z]{5,20}\}", bytes_of(tokens))
+
+
+def test_candidates_say_what_was_refused_and_filled():
+    words = constraints.vocabulary(token_bytes=WORDS, mask_token=MASK)  # no EOS token: the length is exact
+    rng = np.random.default_rng(3)
+    session = unmask.Session("tokens_per_step(4)", vocab=VOCAB, mask_token=MASK, length=6, window=5, trace=True)
+    outcomes, refused = set(), 0
+    for _ in range(20):
+        tokens = np.full(6, MASK, np.int32)
+        tokens[0] = 3
+        session.start(0, tokens, prompt_length=1, constraint=constraints.regex(r"([ab]{4}|[cd]{4})!", words))
+        seen = list(session.candidates())
+        while (request := session.next()) is not None:
+            session.supply(rng.normal(0, 3, (request.rows, VOCAB)).astype(np.float32))
+            seen += session.candidates()
+        assert re.fullmatch(rb"([ab]{4}|[cd]{4})!", b"".join(WORDS[t] for t in tokens[1:]))
+        outcomes |= {c.outcome for c in seen}
+        assert session.report().filled == sum(c.outcome == unmask.Outcome.filled for c in seen) >= 1
+        assert session.report().refused == sum(c.outcome == unmask.Outcome.refused for c in seen)
+        refused += session.report().refused
+    assert {unmask.Outcome.refused, unmask.Outcome.filled, unmask.Outcome.committed} <= outcomes and refused > 0
+
+
+def test_files(words, tmp_path):
+    c = constraints.regex(r"[a-z]+", words)
+    constraints.save(c, tmp_path / "a.dfa")
+    again = constraints.read(tmp_path / "a.dfa", words)
+    assert again.accepts([66, 67]) == c.accepts([66, 67]) is True
+    (tmp_path / "b.dfa").write_bytes((tmp_path / "a.dfa").read_bytes()[:-1])
+    with pytest.raises(RuntimeError, match="it ends too early"):
+        constraints.read(tmp_path / "b.dfa", words)
+
+
+def test_refusals(words):
+    with pytest.raises(ValueError, match="needs at least 5 tokens, but the answer has 3"):
+        answer(constraints.regex("[a]{5}", words), length=3)
+    with pytest.raises(ValueError, match="states, the limit is 20"):
+        constraints.regex("[a]{50}", words, states=20)
+    with pytest.raises(ValueError, match="does not go with lookahead"):
+        session = unmask.Session("lookahead(2) + threshold(0.9)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=8,
+                                 window=8, branches=2, trace=True)
+        answer(constraints.regex("[a]+", words), length=6, session=session)
+    with pytest.raises(ValueError, match="outlines-core does not take this"):
+        constraints.regex("(a", words)
+    with pytest.raises(ValueError, match="within timeout"):
+        constraints.regex(r"(\p{L}{1,60}x){1,60}y", words, timeout=0.3)
+    with pytest.raises(ValueError, match="json_schema: outlines-core does not take"):
+        constraints.json_schema({"type": "object", "patternProperties": 3, "properties": 7}, words)
+    with pytest.raises(TypeError, match="vocabulary must be Vocabulary, got list"):
+        constraints.regex("a", [b"a"])
+    with pytest.raises(TypeError, match="constraint must be Constraint or Field, got str"):
+        answer("a")
+    with pytest.raises(ValueError, match="token_bytes has 3 entries"):
+        constraints.vocabulary(token_bytes=WORDS[:3], vocab=5, mask_token=0)
+
+
+def test_text_of_a_tokenizer():
+    tokenizers = pytest.importorskip("tokenizers")
+    from tokenizers import decoders, models
+
+    byte_level = tokenizers.Tokenizer(models.BPE({"a": 0, "\u0120b": 1, "\u00c3": 2, "\u010a": 3}, []))
+    byte_level.decoder = decoders.ByteLevel()
+    byte_level.add_special_tokens(["<mask>"])
+    words = constraints.vocabulary(byte_level, mask_token=4)
+    assert constraints.choice(["a b\n"], words).accepts([0, 1, 3])
+    pieces = tokenizers.Tokenizer(models.BPE({"a": 0, "\u2581b": 1, "<0x0A>": 2}, []))
+    pieces.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback()])
+    pieces.add_special_tokens(["<mask>"])
+    words = constraints.vocabulary(pieces, mask_token=3)
+    assert constraints.choice(["a b\n"], words).accepts([0, 1, 2])
+    assert text_of([1]) == ""

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The kernels of the composed policies of the parity suite: what a user of the library writes.
+
+#include <unmask/cuda.cuh>
+
+#include <type_traits>
+
+#include "unmask/device/policies.hpp"
+
+namespace policies = unmask::testing;
+
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::sure_ones)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::of_kept_three)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::credited)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::skipping_rows)>>;
