@@ -109,8 +109,10 @@ def broken_links(page, text):
 
 
 def missing_files(root, page, text):
-    """Files in commands and in code of the text, from the root or from the page's own folder."""
-    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py)|\.ci/\w+)\b", text) + PATH.findall(text):
+    """Files in commands and in code of the text, from the root or from the page's own folder. The sources that a
+    result was made with may be gone."""
+    sources = [] if page.is_relative_to(root / "bench/results") else PATH.findall(text)
+    for path in re.findall(r"\b(?:bash|python3?) ([\w./-]+\.(?:sh|py)|\.ci/\w+)\b", text) + sources:
         if not any(list(folder.glob(path.rstrip("/"))) for folder in (root, page.parent)):
             yield f"{path} is no file or folder"
 
@@ -269,6 +271,7 @@ def self_test():
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',
+        "bench/results/a.md": "`tests/none.cu`\n",
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
     }
     bad = {
@@ -281,6 +284,7 @@ def self_test():
                    "| `f(x)`, `g(y)`, `most`, `says`, `off_now()`, `h(z)` | |\n", "| `f(x)`, `g(y)`, `most`, `off_now()` | |\n"],
         ".github/w.yml": ["run: cmake --preset slow\n", "all:\n  - sub/b.sh\n", "run: bash .ci/none\n",
                           "preset: [fast, no]\n"],
+        "bench/results/a.md": ["bash tests/none.sh\n"],
         "sub/page.md": ["cmake --preset no\n", "```c\nint x;\n```\n", "[x](a.cpp)\n", "[x](#none)\n", "`tests/none.py`\n",
                         "    bash none.sh\n",
                         "```python\nx = = 1\n```\n"],

@@ -152,7 +152,6 @@ NAMES = {
 # A word of comments and documents, as a regular expression, and the words in its place.
 WORDS = {
     r"admissions?": "commit rule",
-    r"admi(t|ts|tted|tting)": "commit",
     r"(un)?settle[sd]?|settling": "commit, committed; masked",
     r"reopen(s|ed|ing)?": "remask",
     r"open (positions?|rows?|ones|tokens?|candidates?)": "masked",

@@ -30,7 +30,8 @@ HERE = "cmake/docs"
 # Folders and headers that are how the interface is made, and not what it is.
 INNER = ["stats", "step", "c_api", "core/composition.hpp", "core/held_list.hpp", "core/lent_tokens.hpp",
          "core/part_check.hpp", "core/traits.hpp", "core/goes_together.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
-OUTER = {"cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
+OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabulary.hpp"],
+         "cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 # The menu: groups of pages, in order. A page stands in the first group that names it.

@@ -82,7 +82,7 @@ unmask_constraint_from_transitions(const unmask_token_transition* transitions,
                                    const unmask_vocabulary* vocabulary,
                                    const unmask_constraint_limits* limits,
                                    unmask_constraint** constraint);
-/// The same language with a separate memory, for sessions of another thread.
+/// The same language with separate memory, for sessions of another thread.
 UNMASK_API unmask_status unmask_constraint_another(const unmask_constraint* constraint,
                                                    unmask_constraint** another);
 /// Frees a constraint; sequences keep what they need of it. Null has no effect.

@@ -30,7 +30,7 @@ namespace UNMASK_NAMESPACE {
 /// and stay masked. The bound on forward passes, most_forwards(), stays as it is.
 ///
 /// A handle: copies share the language and the memory, and a sequence keeps what it needs. One
-/// thread at a time may use the sessions that share a memory; another() makes a constraint with a
+/// thread at a time may use the sessions that share a memory; another() makes a constraint with
 /// separate memory.
 ///
 /// State: constraint_limits::bytes, of which pages that are never used take no memory, and the
@@ -76,7 +76,7 @@ class constraint final : public detail::any_constraint {
             limits};
   }
 
-  /// The same language with a separate memory, for sessions of another thread.
+  /// The same language with separate memory, for sessions of another thread.
   [[nodiscard]] constraint another() const { return {pool_->shared(), limits_}; }
 
   /// Fewest tokens of a string of the language.

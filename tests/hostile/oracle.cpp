@@ -17,6 +17,7 @@ struct facts {
   bool renoises = false;
   bool rewrites = false;  ///< committed tokens
   bool remasks = false;
+  bool masks_least = false;  ///< committed tokens, by a commit rule
   bool branches = false;
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
@@ -37,11 +38,12 @@ facts facts_of(const scenario& s) {
   facts f;
   f.renoises = parts.draw.has_canvas;
   f.remasks = names(s.policy, "remask_below");
-  f.rewrites = parts.token_edits.count > 0 || f.remasks;
+  f.masks_least = parts.commit_rule.edits_tokens_now();
+  f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least;
   f.branches = names(s.policy, "lookahead");
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
-  f.stays = names(s.policy, "edited_blocks");
+  f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop");
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   f.parts = parts.count;
@@ -436,7 +438,8 @@ class sequence_oracle {
 
   void check_progress(const step_record& now, index_t committed) const {
     const bool may_wait = now.report.forwards <= waits_ || f_.renoises || !s_.model.suppress_mask ||
-                          (f_.stays && !was_masked_);
+                          (f_.stays && !was_masked_) ||
+                          f_.masks_least;  // what the step would commit; the bound counts it
     expect(committed > 0 || may_wait,
            "a commit in every step",
            "step " + std::to_string(now.report.forwards));

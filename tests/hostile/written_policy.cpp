@@ -183,14 +183,32 @@ class author {
   written_part commit_rule(const family& f) {
     const std::vector<std::string> comparing = {"adaptive_threshold", "stable_and_confident"};
     std::vector<std::string> without = comparing;
-    if (f.branches || f.edits_tokens || f.remasks || f.renoises) {
+    const char* const masking[] = {"running_confidence", "remdm_loop", "remdm_conf"};
+    const bool masks = !f.branches && !f.edits_tokens && !f.remasks && !f.renoises && !f.compares &&
+                       d_.chance(0.3);
+    if (f.branches || f.edits_tokens || f.remasks || f.renoises || masks) {
       without.push_back("at_frontier");
+    }
+    if (!masks) {
+      without.insert(without.end(), std::begin(masking), std::end(masking));
     }
     written_part whole =
         f.compares ? part(d_.one_of(comparing).c_str()) : one_of(part_stage::commit_rule, without);
     for (int n = d_.chance(0.4) ? d_.within(1, 3) : 0; n > 0; --n) {
       written_part joined{d_.chance(0.5) ? "any_of" : "all_of", {}, {whole}};
-      joined.inside.push_back(one_of(part_stage::commit_rule, without));
+      std::vector<std::string> others = without;
+      if (names({whole}, "entropy_bound")) {
+        others.push_back("frechet");
+      }
+      if (names({whole}, "frechet")) {
+        others.push_back("entropy_bound");
+      }
+      if (std::any_of(std::begin(masking), std::end(masking), [&](const char* name) {
+            return names({whole}, name);
+          })) {
+        others.insert(others.end(), std::begin(masking), std::end(masking));
+      }
+      joined.inside.push_back(one_of(part_stage::commit_rule, others));
       if (d_.chance(0.5)) {
         std::swap(joined.inside[0], joined.inside[1]);
       }
@@ -290,7 +308,9 @@ class author {
     return a.kind == knob_kind::whole &&
            (known.name == "timesteps" || known.name == "independent_timesteps" ||
             known.name == "canvas" || known.name == "edited_blocks" ||
-            known.name == "remask_current_below");
+            known.name == "remask_current_below" || known.name == "edit_committed" ||
+            known.name == "running_confidence" || known.name == "remdm_loop" ||
+            known.name == "remdm_conf");
   }
 
   std::int64_t whole(const known_part& known, const part_argument& a) {

@@ -36,6 +36,7 @@ struct byte_table {
 
   /// A view of the table.
   [[nodiscard]] byte_automaton view() const { return {next, accepting, start}; }
+  /// The same.
   operator byte_automaton() const { return view(); }  // NOLINT(google-explicit-constructor): a view
 };
 

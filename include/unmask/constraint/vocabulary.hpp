@@ -37,7 +37,7 @@ struct trie {
   [[nodiscard]] std::size_t texts() const { return node_of.size(); }
 };
 
-/// The data of a vocabulary.
+/// Data of a vocabulary that a constraint needs.
 struct vocabulary_data {
   model_info model;
   std::vector<token_id> ends;  ///< tokens that end an answer, ascending

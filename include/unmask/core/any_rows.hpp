@@ -88,7 +88,7 @@ struct any_modifiers {
       0;                   ///< As row_modifiers::unconditional_stride, in elements.
   float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
 
-  /// As row_modifiers::from_row, beside logits of this kind.
+  /// As row_modifiers::from_row, for logits of this kind.
   [[nodiscard]] any_modifiers from_row(index_t r, element_kind kind) const {
     any_modifiers rest = *this;
     if (allowed != nullptr) {
@@ -171,7 +171,7 @@ template <element T, memory M>
   return {static_cast<T*>(s.data), s.positions, s.columns, s.stride};
 }
 
-// Checks stored rows beside the rows at a layer of a session in memory Space.
+// Checks stored rows against the rows at a layer of a session in memory Space.
 template <memory Space>
 void check_kind(const any_state& previous, const any_rows& now) {
   check_argument(previous.space == Space,

@@ -8,8 +8,8 @@ namespace UNMASK_NAMESPACE {
 /// A schedule that finds the end of a block in the rows of its first pass: `block_end(sequence,
 /// plan, context) -> index_t` is called after the step reduction, which it reads from
 /// `context.step_reduction`, and may write `context.sequence`. The step decides [plan.score.first,
-/// the result) as if the shorter range had been planned; a result at or behind plan.score.last, or
-/// not behind plan.score.first, changes nothing. A part that only does so with some values of its
+/// the result) as if the shorter range had been planned; a result at or after plan.score.last, or
+/// not after plan.score.first, changes nothing. A part that only does so with some values of its
 /// knobs has `ends_blocks_now() -> bool`.
 /// Cost: a step that is shortened ranks and reduces its candidates twice.
 template <class P>

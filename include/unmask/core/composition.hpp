@@ -80,7 +80,7 @@ struct is_composite<any_of<A, B>> : std::true_type {};
 
 }  // namespace detail
 
-/// `a && b` and `a || b` combine commit rules. For two types of your own, outside this namespace,
+/// `a && b` and `a || b` combine commit rules. For two user-defined types, outside this namespace,
 /// write all_of{a, b} and any_of{a, b}: argument-dependent lookup does not find the operators
 /// there.
 template <commit_rule A, commit_rule B>

@@ -41,7 +41,7 @@ struct constrained_field {
 
 namespace detail {
 
-/// The start of a field: its tokens, and what else decides about tokens.
+/// Start of a field: its tokens, and what else decides about tokens.
 struct field_start {
   std::span<const token_id> tokens;  ///< those of the field; no_token: masked
   index_t position = 0;              ///< position of the first of them in the sequence

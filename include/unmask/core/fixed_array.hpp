@@ -123,11 +123,11 @@ class fixed_array {
   [[nodiscard]] const T& operator[](std::size_t i) const { return data()[i]; }
   /// The first element.
   [[nodiscard]] T* begin() { return data(); }
-  /// The end behind the last element.
+  /// The end after the last element.
   [[nodiscard]] T* end() { return data() + size(); }
   /// The first element.
   [[nodiscard]] const T* begin() const { return data(); }
-  /// The end behind the last element.
+  /// The end after the last element.
   [[nodiscard]] const T* end() const { return data() + size(); }
 
  private:

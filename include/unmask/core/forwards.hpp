@@ -23,7 +23,7 @@ concept extending = part<P> && requires(const P& p, const sequence_shape& g) {
 };
 
 /// A schedule that decides itself when the sequence is complete, by setting plan::end: for released
-/// code that runs forward passes on complete blocks or leaves masks behind. It has
+/// code that runs forward passes on complete blocks or leaves masks. It has
 /// `extra_forwards`.
 template <class P>
 concept pacing = scheduling<P> && requires {

@@ -116,7 +116,7 @@ enum class feature : unsigned char {
   value
 };
 
-/// True if a rule that reads `f` is called behind the layer, for the layers that follow; false if
+/// True if a rule that reads `f` is called after the layer, for the layers that follow; false if
 /// it is called inside the layer, before attention, for this layer.
 [[nodiscard]] constexpr bool hook_follows_layer(feature f) {
   return f == feature::hidden;

@@ -56,7 +56,7 @@ concept mdspan_like = requires(const View& v) {
 /// Rows of numbers that an engine owns: logits [rows, vocab] or hidden states [rows, width].
 ///
 /// Shape: row r starts at data + r * stride; columns are contiguous; only the first `columns` of a
-/// row are read, padding behind them may have any value. `data` is aligned to T; stride >= columns,
+/// row are read, padding after them may have any value. `data` is aligned to T; stride >= columns,
 /// so rows do not overlap. Owns nothing.
 template <class T, memory M>
 struct rows_view {

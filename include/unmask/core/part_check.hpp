@@ -16,7 +16,7 @@
 /// Refused: a function with the name of a stage that does not satisfy the stage (other arguments,
 /// another return type, not const), and a declaration without the function that it belongs to. A
 /// function with any other name is never called, and cannot be distinguished from the part's own
-/// functions: write `static_assert(logits_processor<my_part>)` behind a part.
+/// functions: write `static_assert(logits_processor<my_part>)` after a part.
 namespace UNMASK_NAMESPACE::detail {
 
 // The names of the stage functions. If P has a member of one of these names, whatever it is, the

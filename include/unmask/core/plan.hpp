@@ -38,7 +38,7 @@ struct sequence_shape {
 
 /// Properties of a model, the same for every sequence decoded with it.
 struct model_info {
-  /// Valid columns of a logits row, at most max_vocab; padding behind them is never read.
+  /// Valid columns of a logits row, at most max_vocab; padding after them is never read.
   index_t vocab = 0;
   /// The mask token, which stands at masked positions. Required.
   token_id mask_token = no_token;
@@ -145,11 +145,11 @@ struct plan {
   std::uint64_t forced = 0;
   /// The blocks that `score` overlaps, [first_block, last_block).
   index_t first_block = 0;
-  index_t last_block = 0;  ///< One behind the last block that `score` overlaps.
+  index_t last_block = 0;  ///< One past the last block that `score` overlaps.
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
-  /// Number of lookahead branches beside the sequence itself (the anchor, branch 0): branch b is
-  /// the sequence with branch[b - 1] placed, 1 <= b <= branches.
+  /// Number of lookahead branches in addition to the sequence itself (the anchor, branch 0): branch
+  /// b is the sequence with branch[b - 1] placed, 1 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];  ///< The token of each branch.
   /// End of the scored range of branch b; its query range is shorter by the same amount. Equals
@@ -175,7 +175,7 @@ struct commit_entry {
   /// Index of the forward pass, from 0; -1 for a token that a constraint filled in before the
   /// first.
   index_t step = 0;
-  /// Index of the block with which the position was decided, from 0 at the first position behind
+  /// Index of the block with which the position was decided, from 0 at the first position after
   /// the prompt.
   index_t block = 0;
   /// Forward passes since the one that first scored the block, 0 in that one.
@@ -246,12 +246,12 @@ struct sequence_report {
   ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// Forward passes supplied: the number of function evaluations (NFE).
   index_t forwards = 0;
-  /// Tokens that decisions committed; tokens filled in behind an EOS token are not counted.
+  /// Tokens that decisions committed; tokens filled in after an EOS token are not counted.
   index_t committed = 0;
   /// Every position before this one is committed: safe to stream, unless the policy rewrites
   /// committed tokens.
   index_t committed_prefix = 0;
-  /// One behind the last position of the answer: behind the EOS token or the stop sequence that
+  /// One past the last position of the answer: after the EOS token or the stop sequence that
   /// ended it, the length of the sequence otherwise and while it runs. The text to show is
   /// [prompt_length, min(committed_prefix, answer_end)).
   index_t answer_end = 0;

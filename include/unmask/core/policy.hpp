@@ -190,7 +190,7 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool needs_spans = together.needs_spans;
   /// True when a part names anchors among the candidates.
   static constexpr bool anchors = together.anchorings > 0;
-  /// True when a part may need rows behind the scored range.
+  /// True if a part may need rows after the scored range.
   static constexpr bool reads_ahead = together.reads_ahead;
 };
 

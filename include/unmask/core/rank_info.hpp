@@ -8,8 +8,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Rank of a candidate and sums over the better-ranked ones: input of a commit rule beside the
-/// candidate's own statistics.
+/// Rank of a candidate and sums over the better-ranked ones: input of a commit rule in addition to
+/// the candidate's statistics.
 struct rank_info {
   /// 0 for the best candidate by the policy's ranking. Ties: the lower position.
   index_t rank = 0;

@@ -6,7 +6,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// A part that tracks positions before their block is decoded. If `reads_ahead() -> bool` is true,
-/// the rows of all masked positions behind the scored range are read, too, as far as the pass
+/// the rows of all masked positions after the scored range are read, too, as far as the pass
 /// computes them. They are processed like those of the scored range, with the numbers of the last
 /// active block in context.at, and are not candidates. The window must then have room for the
 /// answer.

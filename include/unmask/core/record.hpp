@@ -151,7 +151,7 @@ struct record : statistic_fields::of<S> {
     return this->kept_count;
   }
 
-  /// Sum of the kept tokens' probabilities in the whole row, in (0, 1], also behind
+  /// Sum of the kept tokens' probabilities in the whole row, in (0, 1], also after
   /// confidence_after_truncation{}: the top-k mass. 0 where kept_tokens() is 0.
   [[nodiscard]] UNMASK_HD float kept_mass() const
     requires provides<S, stat::truncated> {

@@ -20,7 +20,7 @@ struct step_info {
   std::uint32_t sequence = 0;  ///< Distinguishes requests of one seed: sequence_shape::sequence.
   /// Forward passes of this sequence before this one.
   index_t step = 0;
-  /// Index of the position's block, from the first position behind the prompt.
+  /// Index of the position's block, from the first position after the prompt.
   index_t block_index = 0;
   /// Forward passes since that block was first scored, 0 for the first.
   index_t block_step = 0;

@@ -50,8 +50,8 @@ inline constexpr statistics drift{32U | 8U | 1U};
 /// Kullback-Leibler divergence from the row of the previous step, in nats. The session keeps the
 /// previous row, as for drift.
 inline constexpr statistics divergence{64U | 4U | 1U};
-/// The columns of largest logit, held beside the record; a truncation is computed from them. Read
-/// by the parts of policy/logits/truncation.hpp.
+/// The columns of largest logit, stored in addition to the record; a truncation is computed from
+/// them. Read by the parts of policy/logits/truncation.hpp.
 inline constexpr statistics kept{128U | 1U};
 /// The sum of the three largest probabilities.
 inline constexpr statistics top3_mass{256U | 1U};

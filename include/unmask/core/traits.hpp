@@ -205,7 +205,7 @@ struct composition {
   bool needs_spans = false;
   bool follows_confidence = false;
   bool follows_text = false;
-  bool after_memory = false;  ///< a part with precedes_memory is behind one with state
+  bool after_memory = false;  ///< a part with precedes_memory is after one with state
 
   constexpr void add(const part_traits& p) {
     rankings += p.ranks ? 1 : 0;

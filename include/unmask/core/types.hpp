@@ -33,7 +33,7 @@ struct listed_token {
 /// A half-open range of positions [first, last).
 struct range {
   index_t first = 0;  ///< First position of the range.
-  index_t last = 0;   ///< One behind the last position.
+  index_t last = 0;   ///< One past the last position.
 
   /// Number of positions; below 0 where last < first.
   [[nodiscard]] UNMASK_HD constexpr index_t size() const { return last - first; }

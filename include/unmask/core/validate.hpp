@@ -13,12 +13,12 @@
 /// the argument, its value and the rule, and changes nothing.
 namespace UNMASK_NAMESPACE {
 
-/// Optional inputs of start() beside the geometry. Read during start() only; host memory.
+/// Optional inputs of start() in addition to the geometry. Read during start() only; host memory.
 struct start_options {
   /// One byte for each position of the sequence, 1 = masked at the start; positions of the prompt
   /// are never masked. Empty: the whole answer is masked. Used for infilling and fixed slots.
   std::span<const std::uint8_t> editable = {};
-  /// Tokens that are never proposed, beside the mask token.
+  /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
   /// Fields of the answer that are to be strings of a language, from left to right without overlap;
   /// on the host only. Such a start allocates.

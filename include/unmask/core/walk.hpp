@@ -93,7 +93,7 @@ inline constexpr index_t probes_before = [] {
   return sum;
 }();
 
-// True when a part of the policy needs the rows behind the scored range.
+// True if a part of the policy needs the rows after the scored range.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_ahead([[maybe_unused]] const Policy& p) {
   return any_part<Policy, &part_traits::reads_ahead>(

@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::detail {
 /// constructor only.
 class constrained_answer {
  public:
-  /// The start of the fields: `start` has what is the same for all.
+  /// Starts of the fields: `start` has what is the same for all.
   struct context {
     const model_info& model;
     const sequence_shape& shape;
@@ -50,7 +50,7 @@ class constrained_answer {
     }
   }
 
-  // The calls of the gate (step/gate.hpp).
+  // Called by the gate (step/gate.hpp).
   [[nodiscard]] bool admits(index_t position, token_id token) const {
     const part* const f = field_at(position);
     return f == nullptr || f->field->admits(position - f->where.first, token);

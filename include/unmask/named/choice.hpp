@@ -107,7 +107,7 @@ class choice_of {
       return use(value, inner);
     });
   }
-  /// The step reduction of the value for a candidate, beside empty ones of the other alternatives;
+  /// The step reduction of the value for a candidate, with empty ones of the other alternatives;
   /// `context` as for visit_with().
   UNMASK_HD step_reductions reduce_with(auto& context, const auto& candidate) const {
     return visit_with(context, [&candidate](const auto& value, auto& inner) {

@@ -59,7 +59,7 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
 /// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
 ///
 /// Built in postfix order: `push(part)` for each part in written order, `join(both)` to combine two
-/// operands, `limit(count)` behind the operand of an at_most. At most `capacity` parts, at most
+/// operands, `limit(count)` after the operand of an at_most. At most `capacity` parts, at most
 /// `counters` at_most, at most one calibrated_threshold and at most one part of each type that
 /// keeps a state. Without parts it commits nothing.
 class commit_rule_expression {

@@ -161,11 +161,11 @@ constexpr statistics statistics_of_own(type_list<P...>) {
 
 }  // namespace detail
 
-/// Parts of one's own of a stage.
+/// User-defined parts of a stage.
 template <part_stage S>
 using own_parts_of = typename detail::own_of<S, own_parts>::type;
 
-/// A choice of T and of the parts of one's own of the stage.
+/// A choice of T and of the user-defined parts of the stage.
 template <part_stage S, class... T>
 using choice_of_stage = typename detail::choice_beside<own_parts_of<S>, T...>::type;
 

@@ -40,7 +40,7 @@ namespace detail {
 ///     position_frequency<2>{{newline, comma}, {0.04F, 0.03F}}
 ///
 /// Range: lambda >= 0; alpha > 0, in nats; rest and frequencies in [0, 1], where a frequency of 0
-/// is 20.7 nats, and of 1 puts a token behind all others. Reads stat::confidence.
+/// is 20.7 nats, and of 1 puts a token after all others. Reads stat::confidence.
 /// Ties: with lambda = 0 all scores that reach alpha are equal, and the lower position is first.
 /// Cost: O(Count) a candidate; 8 Count bytes in the value, no state.
 /// Example: `position_frequency([0], [0.5], 0.1) + tokens_per_step`, rows a90 b80 b70: `_b_` `_bb`

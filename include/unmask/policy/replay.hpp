@@ -20,10 +20,10 @@ struct replay_entry {
 /// A step of a trace.
 struct replay_step {
   range score;         ///< Positions that it decided.
-  index_t pass = 0;    ///< One behind the last position that its forward pass attended to.
+  index_t pass = 0;    ///< One past the last position that its forward pass attended to.
   index_t freeze = 0;  ///< Positions before this one are decided in no later step.
   index_t first = 0;   ///< Index of the first of its entries.
-  index_t last = 0;    ///< One behind the last of its entries.
+  index_t last = 0;    ///< One past the last of its entries.
 };
 
 /// The table of a replay, for host and device: pointers to the arrays of a replay_table, or to
@@ -70,7 +70,7 @@ struct replay_view {
 /// the log-probability that these logits give them (session::committed(), candidates()).
 ///
 /// It ranks, is the commit rule and the schedule, draws, edits tokens and stops; parts that edit
-/// logits, caches and layer rules of the recorded policy stand beside it. The trace's token is the
+/// logits, caches and layer rules of the recorded policy are added to it. The trace's token is the
 /// proposed one at every candidate; if it is excluded, its log-probability is -inf.
 ///
 ///     const replay_table table(read_trace(text), 0);

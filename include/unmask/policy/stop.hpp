@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Ends a sequence once an EOS token and every position left of it are committed. Positions behind
+/// Ends a sequence once an EOS token and every position left of it are committed. Positions after
 /// it that are still masked become the EOS token without a forward pass. With `whole_block` all
 /// positions of the token's block must be committed, too.
 ///
@@ -57,7 +57,7 @@ static_assert(delimiting<stop_at_eos>);
 ///
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
 /// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
-/// sequence_report::answer_end is the position behind the match. Tokens committed behind it stay
+/// sequence_report::answer_end is the position after the match. Tokens committed after it stay
 /// but are no part of the answer. Positions still masked become the EOS token if the model has one,
 /// and sequence_report::committed_prefix is then the length of the sequence; without one they stay
 /// masked, and it is the first masked position.
@@ -116,7 +116,7 @@ struct stop_sequence {
     return end < 0 ? q.length : end;
   }
 
-  /// Position behind the first match within `answer`, or -1.
+  /// Position after the first match within `answer`, or -1.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer) const {
     return find(text, answer, answer.first);
   }
@@ -131,7 +131,7 @@ struct stop_sequence {
     return given;
   }
 
-  // The same for matches whose last token is at position `from` or behind it.
+  // The same for matches whose last token is at position `from` or after it.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
     const index_t given = length();
     const index_t shortest = math::max(given, min_tokens);

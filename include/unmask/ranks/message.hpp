@@ -193,7 +193,7 @@ tracked_logit(const message_header& h, const std::byte* message, index_t row, in
   return detail::load<float>(message + logit_offset<S>(h, row, i));
 }
 
-/// The operation of an all-reduce: `out` becomes the message for the columns of `left` and, behind
+/// The operation of an all-reduce: `out` becomes the message for the columns of `left` and, after
 /// them, of `right`, for the same rows. Associative to the bit if each chunk is cut at most once;
 /// not commutative. `out` may be `left` or `right`, and is unchanged if a fault is returned. Cost:
 /// O(rows * (nodes + tracked)), in one thread.

@@ -7,7 +7,7 @@
 /// Part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among
 /// several ranks.
 ///
-/// A shard is a range of columns of the whole vocabulary, without padding behind the last token. It
+/// A shard is a range of columns of the whole vocabulary, without padding after the last token. It
 /// is divided into the largest nodes of the row's tree (canonical.hpp) that lie completely in it,
 /// from left to right, and a piece of a chunk at each end inside one. Nodes of neighbouring shards
 /// are merged exactly where the tree merges them. So the result has the same bits for any number of

@@ -45,7 +45,7 @@ struct row_limits {
   [[nodiscard]] UNMASK_HD mass_units mass_of(float z) const {
     return static_cast<mass_units>(math::exp_nonpositive(z - best) * units_of_mass);
   }
-  /// True if nothing is kept behind `count` tokens with the mass `before`.
+  /// True if nothing is kept after `count` tokens with the mass `before`.
   [[nodiscard]] UNMASK_HD bool end_after(index_t count, mass_units before) const {
     return count >= tokens || before > mass;
   }

@@ -33,13 +33,13 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
   const index_t size = now.score.size();
   std::uint64_t own = 0;
   for (index_t i = t.lane(); i < size; i += t.lanes()) {
-    own |= m.roles[i] == role::accepted ? bit_of(m, i) : 0;
+    own |= is_accepted(m.roles[i]) ? bit_of(m, i) : 0;
   }
   std::uint64_t served = t.any(own);
   // Positions in rank order, then those without a rank.
   const auto ranked = [&](index_t r) { return r < count ? key_index(m.keys[r]) : r - count; };
   const auto force_commit = [&](index_t i) {
-    m.roles[i] = role::accepted;
+    m.roles[i] = role::forced;
     m.note_forced(i);
     m.status->report.forced += writes(m, i) ? 1 : 0;
   };
@@ -87,16 +87,16 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competes = is_there && m.roles[i] != role::bystander;
       wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
-      wanted -= t.count(competes && m.roles[i] == role::accepted).all;
+      wanted -= t.count(competes && is_accepted(m.roles[i])).all;
     });
     while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
       const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
-      const bool competes = r < count ? m.roles[i] != role::accepted
+      const bool competes = r < count ? !is_accepted(m.roles[i])
                                       : m.roles[i] == role::invalid || m.roles[i] == role::excluded;
       const lane_count left = t.count(is_there && competes);
       const bool is_taken = is_there && competes && left.before < wanted;
       if (is_taken) {
-        m.roles[i] = role::accepted;
+        m.roles[i] = role::forced;
         m.note_forced(i);
       }
       forced += t.count(is_taken && writes(m, i)).all;
@@ -137,7 +137,8 @@ template <class Policy>
   return commits;
 }
 
-/// Number of candidates of this step that were committed before and are masked after it.
+/// Number of candidates of this step that were committed before: they are masked after it, or the
+/// step commits them without a gain.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t losses_of(const deciding_group auto& t,
                                           const slot_memory<Policy>& m) {
@@ -147,7 +148,7 @@ template <class Policy>
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competed =
           is_there && m.roles[i] != role::bystander && m.marks[scored.first + i] == mark::committed;
-      losses += t.count(competed && !wins(m, i)).all;
+      losses += t.count(competed).all;
     });
   } else {
     static_cast<void>(t);
@@ -330,15 +331,15 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
     if (is_candidate) {
       const candidate<Policy::required> c = candidate_at(m, i);
       const step_info at = info_of(s, m.status->next, c.position);
-      token = m.roles[i] == role::accepted ? proposal(m, i) : renoise(m, c.position, at, false);
+      token = is_accepted(m.roles[i]) ? proposal(m, i) : renoise(m, c.position, at, false);
       changes = token != c.current;
     }
     if (m.traced != nullptr) {
       const lane_count entries = t.count(is_candidate);
       if (is_candidate) {
-        const bool is_accepted = m.roles[i] == role::accepted;
+        const bool stays = is_accepted(m.roles[i]);
         m.traced[traced + entries.before] =
-            candidate_entry_of(m, i, is_accepted ? outcome::commits : outcome::stays);
+            candidate_entry_of(m, i, stays ? outcome::commits : outcome::stays);
       }
       traced += entries.all;
     }

@@ -198,8 +198,7 @@ template <class Policy, class Answer>
 /// Merges `count` entries of `placed`, ascending, into `list`, which has room for them: entries of
 /// a position that is in the list replace it. Returns the new size.
 template <class Entry>
-[[nodiscard]] UNMASK_HD index_t
-merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
+[[nodiscard]] index_t merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
   index_t repeats = 0;
   index_t k = 0;
   for (index_t p = 0; p < count; ++p) {

@@ -31,7 +31,7 @@ template <class Policy>
 /// which is possible only if that is not suppressed, is never accepted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool wins(const slot_memory<Policy>& m, index_t i) {
-  return m.roles[i] == role::accepted && proposal(m, i) != m.state->model.mask_token;
+  return is_accepted(m.roles[i]) && proposal(m, i) != m.state->model.mask_token;
 }
 
 /// True if scored position i gets another token: a committed candidate may win with the token that

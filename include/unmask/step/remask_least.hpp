@@ -27,8 +27,7 @@ template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t remask_key(const slot_memory<Policy>& m, index_t i) {
   const index_t position = m.status->next.score.first + i;
   const bool is_committed = m.marks[position] == mark::committed;
-  if (m.roles[i] != role::accepted &&
-      (m.roles[i] != role::bystander || !is_committed || !m.reads(i))) {
+  if (!is_accepted(m.roles[i]) && (m.roles[i] != role::bystander || !is_committed || !m.reads(i))) {
     return no_key;
   }
   step_info at = info_of(*m.state, m.status->next, position);
@@ -56,7 +55,7 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
     auto context = context_of<I>(m, m.cell_of(scored.first), at);
     std::int64_t free = may_wait(m) ? 0 : -1;  // so many may be masked at no cost
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      free += t.count(is_there && m.roles[i] == role::accepted).all;
+      free += t.count(is_there && is_accepted(m.roles[i])).all;
     });
     const std::int64_t most = free + detail::most_remasked(*m.policy, s.geometry) - s.remasked;
     const std::int64_t wanted = part.remask_count(context);
@@ -75,13 +74,19 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
     const std::int64_t found = candidates(m);
     const std::int64_t masked =
         math::min(static_cast<index_t>(wanted < most ? wanted : most), static_cast<index_t>(found));
-    for (index_t r = t.lane(); r < masked; r += t.lanes()) {
-      const index_t i = key_index(m.keys[r]);
-      const bool was_committed = m.marks[scored.first + i] == mark::committed;
-      m.roles[i] = was_committed ? role::remasked : role::candidate;
-      m.note(i, {remasking_part});
-    }
+    index_t forced = 0;
+    for_each_in_rounds(t, static_cast<index_t>(masked), [&](index_t r, bool is_there) {
+      const index_t i = is_there ? key_index(m.keys[r]) : 0;
+      forced += t.count(is_there && m.roles[i] == role::forced && writes(m, i)).all;
+      if (is_there) {
+        const bool was_committed = m.marks[scored.first + i] == mark::committed;
+        const bool is_valid = was_committed || m.row(i).valid();
+        m.roles[i] = was_committed ? role::remasked : is_valid ? role::candidate : role::invalid;
+        m.note(i, {is_valid ? remasking_part : -1});
+      }
+    });
     if (t.lane() == 0) {
+      m.status->report.forced -= forced;
       s.remasked += masked > free ? masked - free : 0;
     }
     t.sync();

@@ -22,7 +22,7 @@ UNMASK_HD void review([[maybe_unused]] const auto& t,
       for (index_t k = 0; k < m.status->report.last_commits; ++k) {
         const index_t i = m.entries[k].position - scored.first;
         const bool is_scored = scored.contains(m.entries[k].position);
-        if (is_scored && (m.roles[i] == role::accepted || m.roles[i] == role::replaced)) {
+        if (is_scored && (is_accepted(m.roles[i]) || m.roles[i] == role::replaced)) {
           const candidate<Policy::required> c = candidate_at(m, i);
           const step_info at = info_of(*m.state, m.status->next, c.position);
           auto context = context_of<I>(m, m.cell_of(c.position), at);

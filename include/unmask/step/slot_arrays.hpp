@@ -52,12 +52,18 @@ enum class role : std::uint8_t {
   rejected,     ///< a candidate that is rejected without calling the commit rule
   excluded,     ///< masked, but excluded from this step's commits
   invalid,      ///< masked, but its row is invalid
-  accepted,     ///< a candidate that the commit rule, or the progress guarantee, commits
+  accepted,     ///< a candidate that the commit rule commits
+  forced,       ///< a candidate that the progress guarantee commits
   replaced,     ///< committed; a part replaces it by its proposed token
   remasked,     ///< committed; a part remasks it
   passed,       ///< accepted, and passed by the gate; accepted again when the gate is done
   refused       ///< accepted or replaced, but refused by the gate
 };
+
+/// True for a candidate that the step commits.
+[[nodiscard]] UNMASK_HD constexpr bool is_accepted(role r) {
+  return r == role::accepted || r == role::forced;
+}
 
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {

@@ -157,7 +157,7 @@ class json_reader {
     return code;
   }
 
-  // The character behind a backslash.
+  // The character after a backslash.
   void add_escaped(std::string& value) {
     constexpr std::string_view names = "\"\\/bfnrt";
     constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";

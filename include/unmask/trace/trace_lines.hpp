@@ -26,7 +26,7 @@ struct slot_in_trace {
   sequence_shape shape = {};
   std::span<const token_id> tokens = {};  ///< the caller's, until the end
   std::vector<token_id> given = {};       ///< the same at the start
-  std::vector<index_t> fixed = {};        ///< positions behind the prompt
+  std::vector<index_t> fixed = {};        ///< positions after the prompt
   bool is_running = false;
   bool is_due = false;  ///< its step has been requested and not written
   std::size_t segment = 0;

@@ -32,7 +32,7 @@ struct traced_sequence {
   index_t slot = 0;                    ///< Slot of its session.
   sequence_shape shape = {};           ///< Its geometry and seed.
   std::vector<token_id> tokens;        ///< Its tokens before the first step.
-  std::vector<index_t> fixed;          ///< Positions behind the prompt that are given.
+  std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
   std::vector<traced_step> steps;      ///< Its steps in order.
   ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
   std::vector<token_id> final_tokens;  ///< Its tokens at the end; empty if it was cut before.

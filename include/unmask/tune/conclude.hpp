@@ -92,9 +92,9 @@ inline void choose(evaluation& e, tuned& found) {
   found.reaches = e.is_shown(found.chosen.right, found.chosen.problems);
 }
 
-// The single rules on the problems of the check, beside the best policy there, from the cheapest
-// on. One that costs twice as much as that cannot dominate it, and is not decoded once a rival is
-// as right.
+// The single rules on the problems of the check, compared with the best policy there, from the
+// cheapest on. One that costs twice as much as that cannot dominate it, and is not decoded once a
+// rival is as right.
 inline void check(evaluation& e, tuned& found) {
   const measure m = e.how().minimise;
   found.checked = on_unseen(e, found.best, e.checked());

@@ -64,7 +64,7 @@ struct interval {
   return std::min(1.0, sum);
 }
 
-/// One policy beside another, on the same problems.
+/// Comparison of one policy with another on the same problems.
 struct comparison {
   index_t problems = 0;     ///< Problems that both decoded.
   index_t only_first = 0;   ///< Problems that only the first answers right.

@@ -31,7 +31,7 @@ struct tuned {
   std::vector<point> dominating;  ///< Those of them that are as right at no more cost.
   point rival;                    ///< The cheapest single that is as right on the check's problems,
                                   ///< or the most right one.
-  comparison against_rival;       ///< `checked` beside `rival`.
+  comparison against_rival;       ///< `checked` compared with `rival`.
   std::vector<point> points;      ///< Every policy decoded on all problems of the search.
 };
 

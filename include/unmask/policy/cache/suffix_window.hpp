@@ -5,7 +5,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// A prefix_cache without the far end of the answer: positions more than `window` behind the block
+/// A prefix_cache without the far end of the answer: positions more than `window` past the block
 /// are neither computed nor attended to. Far from the block these are mostly masks.
 ///
 /// The first pass of each block and, with `period` > 0, every period-th after it compute everything

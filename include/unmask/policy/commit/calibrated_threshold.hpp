@@ -34,7 +34,7 @@ enum class collect : std::uint8_t {
 /// confidence > threshold, with neither cap nor slack: the same type decodes the sequence that
 /// calibrates and all later ones.
 ///
-/// Blocks behind the last calibrated one use its thresholds; passes behind the last calibrated one
+/// Blocks after the last calibrated one use its thresholds; passes after the last calibrated one
 /// of a block use that one's threshold. The profile is part of the value: there is no pointer, and
 /// each sequence of a batch may have its own. A profile is valid for one model, one task, one block
 /// length and one way to cache; only the block length can be checked.
@@ -72,7 +72,7 @@ struct calibrated_threshold {
   /// one for each forward pass.
   index_t block_length = 0;
   index_t blocks = 0;              ///< Calibrated blocks; 0: no profile.
-  std::uint16_t ends[Cells] = {};  ///< One behind the last cell of each block.
+  std::uint16_t ends[Cells] = {};  ///< One past the last cell of each block.
   float cells[Cells] = {};         ///< Thresholds, one a forward pass.
 
   static constexpr statistics required = stat::confidence;

@@ -126,7 +126,7 @@ static_assert(commit_rule<factor>);
 ///     H(1) + ... + H(n) - max(H(1), ..., H(n)) <= bound
 ///
 /// The first rank always commits; candidates ranked last by a part (infinite entropy) never commit
-/// behind it.
+/// after it.
 /// Range: bound >= 0. Reads stat::entropy.
 /// Example: `entropy_bound(0.1)`, confidences 0.95 0.99 0.98: commits 0.99 0.98.
 /// Source: H. Ben-Hamu et al., Accelerated sampling from masked diffusion models via entropy

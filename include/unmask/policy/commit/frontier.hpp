@@ -7,7 +7,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Commits from the left, for text that a left-to-right grammar constrains: the first masked
-/// position, the frontier, and those at most `reach` behind it may commit; positions farther right
+/// position, the frontier, and those at most `reach` after it may commit; positions farther right
 /// are excluded.
 ///
 /// A grammar engine knows which tokens may follow a prefix, so it has a mask for the frontier only.

@@ -187,8 +187,8 @@ struct basic_early_skip {
   }
 
   UNMASK_HD float importance(const layer_row& row, const layer_info& l, const auto& context) const {
-    // An infinite change counts as a large one: an infinite importance would be computed beside the
-    // quota.
+    // An infinite change counts as a large one: an infinite importance would be computed in
+    // addition to the quota.
     const float change = row.drift > 1e30F ? 1e30F : row.drift;
     const float largest = l.largest > 1e30F ? 1e30F : math::max(1.0F, l.largest);
     const float drift = cap ? math::divide(change, largest) : change;

@@ -153,7 +153,7 @@ struct eos_gate {
 static_assert(candidate_filter<eos_gate>);
 
 /// Ranks EOS tokens last: a candidate that proposes one has confidence and margin 0 and infinite
-/// entropy, and ranks behind all others. It still is a candidate: a commit rule with a fixed number
+/// entropy, and ranks after all others. It still is a candidate: a commit rule with a fixed number
 /// of tokens may commit it. The report has its true log-probability.
 ///
 /// Cost: O(1) a candidate.

@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The row is the one that the statistics use (after temperature{} and masks) with the edits of the
 /// parts written before this one: written before allowed_tokens it reports the probability of the
-/// list in the whole row, written behind it both numbers are equal. Tokens dropped by top_k, top_p
+/// list in the whole row, written after it both numbers are equal. Tokens dropped by top_k, top_p
 /// and min_p count in the whole row. A token that is suppressed, not allowed or not in the
 /// vocabulary has probability 0. Positions whose row is invalid are left out.
 ///

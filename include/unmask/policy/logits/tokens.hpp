@@ -32,7 +32,7 @@
 /// probability.hpp reports the probability of allowed tokens.
 ///
 /// "order counts": credit is computed on the row as edited by the parts written before it, and its
-/// result is edited by those behind it. "edits those": rows of committed positions are edited, too,
+/// result is edited by those after it. "edits those": rows of committed positions are edited, too,
 /// so that a banned token never replaces a committed one. "no" and "before it" are compile errors.
 /// temperature{} is applied while the row is read, so always before any of these edits.
 namespace UNMASK_NAMESPACE {

@@ -39,7 +39,7 @@ struct block_at_delimiter {
 
   struct sequence_state {
     index_t block_length = 0;  ///< that of the sequence; 0 before the first pass
-    index_t last = 0;          ///< end of the block; not behind its first position: not known yet
+    index_t last = 0;          ///< end of the block; not after its first position: not known yet
     index_t window = 0;        ///< end of the window
   };
 
@@ -91,7 +91,7 @@ struct block_at_delimiter {
       q.block_length = answer;
     }
     const index_t first = q.first_masked_in({q.prompt_length, q.length});
-    if (first >= s.last) {  // a new block, behind the one that is complete
+    if (first >= s.last) {  // a new block, after the one that is complete
       s.window = math::min(first + window_of(answer), q.length);
       next.score = {first, math::min(math::max(first + s.block_length, s.window), q.length)};
     } else {

@@ -6,7 +6,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Decodes several blocks at a time, each a little behind the one before it.
+/// Decodes several blocks at a time, each starting a little later than the one before it.
 ///
 /// A block joins when the share `add` of the last joined block is committed, at most one block a
 /// step; the first joins at once. A block must commit at least one token a step as soon as the

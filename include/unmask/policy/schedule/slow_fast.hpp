@@ -11,11 +11,11 @@ namespace UNMASK_NAMESPACE {
 /// `policy{by_confidence{}, threshold{0.9F, true}, slow_fast{}}`.
 ///
 /// Exploring: `exploration` forward passes over everything from the end of the last stretch to the
-/// end of the block. Each estimates the end of the stretch: behind the farthest candidate of
+/// end of the block. Each estimates the end of the stretch: after the farthest candidate of
 /// confidence `promising` or more, or one position if there is none. Once the standard deviation
 /// (of the population) of two consecutive estimates is below `spread` positions the later one is
 /// used; without that, their mean, rounded down. Filling: passes over the stretch until no position
-/// of it is masked; from the second pass on, positions behind it do not enter. A complete block
+/// of it is masked; from the second pass on, positions after it do not enter. A complete block
 /// ends at once, also while exploring.
 ///
 /// Range: exploration >= 1; promising in [0, 1]; spread >= 0. Reads stat::confidence.

@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::released {
 /// tokens_per_forward, 1, unroll) forward passes, so the last passes of a group may have nothing to
 /// decide. A complete block with an EOS token ends the sequence; with `early_stop` everything right
 /// of it becomes the EOS token, otherwise it stays masked. With `aligned` blocks start at multiples
-/// of the block length from position 0 instead of behind the prompt.
+/// of the block length from position 0 instead of after the prompt.
 ///
 /// The loop never ends while only mask tokens are proposed.
 /// Range: unroll >= 1, tokens_per_forward >= 1.
@@ -24,7 +24,7 @@ namespace UNMASK_NAMESPACE::released {
 struct dinfer_blocks {
   index_t unroll = 4;
   index_t tokens_per_forward = 8;
-  bool early_stop = true;  ///< Whether all behind an EOS token becomes that token.
+  bool early_stop = true;  ///< Whether all positions after an EOS token become that token.
   bool aligned = false;    ///< Whether blocks start at multiples of their length from position 0.
   struct sequence_state {
     index_t block = 0;

@@ -19,7 +19,7 @@ namespace UNMASK_NAMESPACE::released {
 /// One threshold for all positions. In each step but the first, with means over the masked
 /// positions of the block, p2 the second probability and p' the row of the previous step:
 ///     t += -lower mean(1 - p2) + raise mean(1 - cos(p, p')).
-/// Commits if confidence >= t. The rows behind the block are read as well, because their change
+/// Commits if confidence >= t. The rows after the block are read as well, because their change
 /// counts from the block's first step on; the window must have room for the answer.
 /// Range: start in [0, 1], lower and raise >= 0; the defaults are the code's. Reads
 /// stat::confidence, margin, drift.

@@ -86,7 +86,7 @@ static_assert(scheduling<es_dllm_blocks> && pacing<es_dllm_blocks>);
                 eos_gate{.until_first = true}};
 }
 
-/// ES-dLLM's other mode: the best `tokens` kept positions in each step; those behind the first only
+/// ES-dLLM's other mode: the best `tokens` kept positions in each step; those after the first only
 /// above the threshold. EOS tokens as in es_dllm_parallel().
 [[nodiscard]] constexpr auto es_dllm_fixed(index_t tokens,
                                            float threshold = 0.0F,

@@ -51,7 +51,7 @@ struct d2f_blocks {
     pipeline_scope scope{branch};
     blocks().schedule(q, alone, scope);
     if (branch.last - s.now.first > max_active_blocks) {
-      return;  // behind blocks that were given full: scored as far as the anchor, until it has won
+      return;  // after blocks that were given full: scored as far as the anchor, until it has won
     }
     // The blocks that the branch's token has completed stay in front until the branch has won.
     const index_t filled = branch.first - s.now.first;
