@@ -69,7 +69,7 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
     }
   }
   if constexpr (Policy::gates) {
-    m.roles[i] = role::accepted;
+    m.roles[i] = role::forced;
     m.note_forced(i);
     ++m.status->report.forced;
     --m.status->report.refused;
@@ -88,9 +88,10 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
     index_t best = -1;  // the first that was refused
     bool any = false;
     const auto test = [&](index_t i) {
-      if (m.roles[i] == role::accepted && wins(m, i)) {
+      if (is_accepted(m.roles[i]) && wins(m, i)) {
         const bool is_in = admit(m, i, answer);
-        m.roles[i] = is_in ? role::passed : role::refused;
+        const role passed = m.roles[i] == role::forced ? role::passed_forced : role::passed;
+        m.roles[i] = is_in ? passed : role::refused;
         any = any || is_in;
         best = best < 0 && !is_in ? i : best;
         m.status->report.refused += is_in ? 0 : 1;
@@ -103,7 +104,9 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
       test(i);
     }
     for (index_t i = 0; i < size; ++i) {
-      m.roles[i] = m.roles[i] == role::passed ? role::accepted : m.roles[i];
+      m.roles[i] = m.roles[i] == role::passed          ? role::accepted
+                   : m.roles[i] == role::passed_forced ? role::forced
+                                                       : m.roles[i];
     }
     if (!any && best >= 0) {
       commit_refused(m, best, answer);
@@ -127,7 +130,7 @@ UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
       for (index_t i = 0; i < scored.size(); ++i) {
         const index_t position = scored.first + i;
         const bool is_masked = m.marks[position] == mark::masked;
-        if (m.roles[i] != role::remasked && !(is_masked && m.roles[i] != role::accepted)) {
+        if (m.roles[i] != role::remasked && !(is_masked && !is_accepted(m.roles[i]))) {
           continue;
         }
         if constexpr (!std::is_same_v<Answer, no_constraints>) {

@@ -48,16 +48,17 @@ struct slot_state {
 enum class role : std::uint8_t {
   bystander,  ///< not masked, or not considered
   candidate,
-  ranked_last,  ///< a candidate that is ranked last
-  rejected,     ///< a candidate that is rejected without calling the commit rule
-  excluded,     ///< masked, but excluded from this step's commits
-  invalid,      ///< masked, but its row is invalid
-  accepted,     ///< a candidate that the commit rule commits
-  forced,       ///< a candidate that the progress guarantee commits
-  replaced,     ///< committed; a part replaces it by its proposed token
-  remasked,     ///< committed; a part remasks it
-  passed,       ///< accepted, and passed by the gate; accepted again when the gate is done
-  refused       ///< accepted or replaced, but refused by the gate
+  ranked_last,    ///< a candidate that is ranked last
+  rejected,       ///< a candidate that is rejected without calling the commit rule
+  excluded,       ///< masked, but excluded from this step's commits
+  invalid,        ///< masked, but its row is invalid
+  accepted,       ///< a candidate that the commit rule commits
+  forced,         ///< a candidate that the progress guarantee commits
+  replaced,       ///< committed; a part replaces it by its proposed token
+  remasked,       ///< committed; a part remasks it
+  passed,         ///< accepted, and passed by the gate; accepted again when the gate is done
+  passed_forced,  ///< the same of a forced one
+  refused         ///< accepted or replaced, but refused by the gate
 };
 
 /// True for a candidate that the step commits.
