@@ -41,7 +41,9 @@ std::vector<double>
 decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) {
   const std::vector<unmask::token_id> tokens(static_cast<std::size_t>(length), unmask::no_token);
   const unmask::constrained_field about{};
-  automaton_field field(pool, about, {.tokens = tokens});
+  unmask::detail::field_start whole;
+  whole.tokens = tokens;
+  automaton_field field(pool, about, whole);
   const auto& a = pool->automaton();
   std::vector<int> masked(static_cast<std::size_t>(length));
   for (int i = 0; i < length; ++i) {

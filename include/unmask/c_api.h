@@ -92,7 +92,7 @@ enum unmask_outcomes {
   UNMASK_REMASKED = 6,     ///< a committed position is masked again
   UNMASK_KEPT = 7,         ///< a committed position was a candidate again, and keeps its token
   UNMASK_FROM_BRANCH = 8,  ///< committed with the winning lookahead branch
-  UNMASK_REFUSED = 9,      ///< unchanged: its constraint does not admit the token
+  UNMASK_REFUSED = 9,      ///< unchanged: its constraint does not allow the token
   UNMASK_FILLED = 10       ///< committed without a decision: the only token its constraint leaves
 };
 

@@ -182,6 +182,22 @@ def test_candidates_say_what_was_refused_and_filled():
     assert {unmask.Outcome.refused, unmask.Outcome.filled, unmask.Outcome.committed} <= outcomes and refused > 0
 
 
+def test_traces(words, tmp_path):
+    """Letters of refused and filled candidates; the tokens of the last line are those of the answer."""
+    path = tmp_path / "decode.jsonl"
+    session = unmask.Session("tokens_per_step(3)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=14, window=12,
+                             trace=str(path))
+    tokens, report = answer(constraints.regex(r"\{([ab]{4}|[cd]{5})\}", words), length=12, session=session, seed=3)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    letters = "".join(line.get("outcome", "") for line in lines)
+    assert letters.count("g") == report.refused and "l" in letters
+    filled = set(lines[0]["sequences"][0]["fixed"])  # before the first pass
+    for line in lines[1:-1]:
+        filled |= {p for p, o in zip(line["position"], line["outcome"]) if o in "cfl"}
+    assert filled == set(range(2, 14)) and lines[-1]["tokens"][2:] == tokens.tolist()
+    assert report.filled == letters.count("l") + len(lines[0]["sequences"][0]["fixed"])
+
+
 def test_files(words, tmp_path):
     c = constraints.regex(r"[a-z]+", words)
     constraints.save(c, tmp_path / "a.dfa")

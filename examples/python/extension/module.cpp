@@ -157,7 +157,7 @@ void bind_values(nb::module_& m) {
              "Committed with the winning lookahead branch.")
       .value("refused",
              candidate_outcome::refused,
-             "Unchanged: its constraint does not admit the token.")
+             "Unchanged: its constraint does not allow the token.")
       .value("filled",
              candidate_outcome::filled,
              "Committed without a decision: the only token that its constraint leaves there.");

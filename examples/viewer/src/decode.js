@@ -7,7 +7,7 @@ import {OUTCOMES} from './trace.js';
 export const STATE = {given: 0, masked: 1, proposed: 2, committed: 3, changed: 4};
 export const STATE_NAMES = ['given', 'masked', 'proposed', 'committed', 'changed'];
 
-const COMMITS = [...OUTCOMES].map((letter) => 'cfw'.includes(letter));
+const COMMITS = [...OUTCOMES].map((letter) => 'cfwl'.includes(letter));
 const EDITED = OUTCOMES.indexOf('e');
 const REMASKED = OUTCOMES.indexOf('r');
 const KEPT = OUTCOMES.indexOf('k');
@@ -208,7 +208,7 @@ export class Decode {
 
 export const OUTCOME_NAMES = {
   c: 'committed', f: 'forced', h: 'held', x: 'excluded', i: 'invalid row', e: 'replaced', r: 'remasked', k: 'kept',
-  w: 'winning branch'
+  w: 'winning branch', g: 'refused', l: 'filled'
 };
 
 /// The text of a token, made visible: no control or formatting character is left in it.

@@ -109,7 +109,7 @@ export class OrderMap {
       for (let i = s.offsets[row]; i < s.offsets[row + 1]; ++i) {
         const k = s.position.data[i] - first;
         const letter = OUTCOMES[s.outcome.data[i]];
-        if ('cfw'.includes(letter)) {
+        if ('cfwl'.includes(letter)) {
           pixels[base + k] = shades[shadeOf(s.confidence.data[i])];
           state[k] = 1;
         } else if (s.outcome.data[i] === wipe || s.outcome.data[i] === edit) {
@@ -280,7 +280,7 @@ export class OrderMap {
           const i = decode.events[e];
           const k = s.position.data[i] - decode.first;
           const o = s.outcome.data[i];
-          const of = 'er'.includes(OUTCOMES[o]) ? last : 'cfw'.includes(OUTCOMES[o]) ? shadeOf(s.confidence.data[i]) : -1;
+          const of = 'er'.includes(OUTCOMES[o]) ? last : 'cfwl'.includes(OUTCOMES[o]) ? shadeOf(s.confidence.data[i]) : -1;
           if (of === pass && k >= c0 && k < c1) {
             context.fillRect(LEFT + k * cw, TOP + r * ch, w, h);
           }

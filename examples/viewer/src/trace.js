@@ -6,7 +6,7 @@
 
 export const FORMAT = 'unmask-trace/1';
 export const MOST_CHARACTERS = 8 * 1024 * 1024;  // of a line
-export const OUTCOMES = 'cfhxierkw';
+export const OUTCOMES = 'cfhxierkwgl';
 export const COLUMNS = ['log_probability', 'confidence', 'margin', 'entropy', 'rank'];
 
 export class TraceError extends Error {}

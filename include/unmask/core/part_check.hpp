@@ -183,7 +183,7 @@ template <class P>
 inline constexpr bool uses_position_state =
     decides_with_state<P> || tracking<P> || logits_processor<P> || probing<P> ||
     candidate_filter<P> || step_reducing<P> || reviewing<P> || token_editing<P> || remasking<P> ||
-    renoising<P>;
+    renoising<P> || gating<P>;
 template <class P>
 inline constexpr bool uses_sequence_state =
     uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||

@@ -196,7 +196,7 @@ enum class candidate_outcome : unsigned char {
   remasked,     ///< a committed position is masked again
   kept,         ///< a committed position was a candidate again, and keeps its token
   from_branch,  ///< committed with the winning lookahead branch
-  refused,      ///< unchanged: a constraint, or a part that gates, does not admit its token
+  refused,      ///< unchanged: a constraint, or a part that gates, does not allow its token
   filled,       ///< committed without a decision: the only token that a constraint leaves there
 };
 

@@ -162,7 +162,7 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
-  /// True when a part admits or refuses tokens that are about to be committed.
+  /// True when a part allows or refuses tokens that are about to be committed.
   static constexpr bool gates = together.gates;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces;

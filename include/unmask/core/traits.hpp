@@ -83,7 +83,7 @@ struct part_traits {
   bool is_probe = false;
   bool turns = false;  ///< reads rows after their read: a logits processor or a probe
   bool restricts = false;
-  bool gates = false;  ///< admits or refuses tokens that are about to be committed
+  bool gates = false;  ///< allows or refuses tokens that are about to be committed
   bool filter = false;
   bool stops = false;
   bool paces = false;

@@ -60,6 +60,12 @@ class constrained_answer {
       f->field->write(position - f->where.first, token);
     }
   }
+  /// Masks a position; nothing for one that step::placed_token is to be written at.
+  void mask(index_t position) const {
+    if (chosen_.token == no_token || chosen_.position != position) {
+      write(position, no_token);
+    }
+  }
   /// True if no other token is possible at a position, which is to be filled then.
   [[nodiscard]] bool is_certain(index_t position) const {
     const part* const f = field_at(position);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <unmask/named/known_part.hpp>
+#include <unmask/named/named_policy.hpp>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -11,16 +13,17 @@
 namespace UNMASK_NAMESPACE::detail {
 
 // True if the part has an argument of that name.
-[[nodiscard]] inline bool has_argument(const part_text& written, std::string_view name) {
-  const auto part = std::ranges::find(known_parts(), written.name, &known_part::name);
-  return part != known_parts().end() &&
+[[nodiscard]] inline bool
+has_argument(std::span<const known_part> known, const part_text& written, std::string_view name) {
+  const auto part = std::ranges::find(known, written.name, &known_part::name);
+  return part != known.end() &&
          std::ranges::find(part->arguments, name, &part_argument::name) != part->arguments.end();
 }
 
 // Names the arguments that are given by place, as far as the part has so many.
-inline void name_arguments(part_text& written) {
-  const auto part = std::ranges::find(known_parts(), written.name, &known_part::name);
-  if (part == known_parts().end()) {
+inline void name_arguments(std::span<const known_part> known, part_text& written) {
+  const auto part = std::ranges::find(known, written.name, &known_part::name);
+  if (part == known.end()) {
     return;
   }
   for (std::size_t i = 0; i < std::min(written.arguments.size(), part->arguments.size()); ++i) {
@@ -32,22 +35,22 @@ inline void name_arguments(part_text& written) {
 // The parts of a method. A written argument by place is one of the first part, by name one of the
 // first part that has it; arguments that are not written keep the values of the method. Errors:
 // std::invalid_argument for a name that no part has.
-[[nodiscard]] inline std::vector<part_text> parts_of(const known_method& method,
-                                                     const part_text& written) {
+[[nodiscard]] inline std::vector<part_text>
+parts_of(std::span<const known_part> known, const known_method& method, const part_text& written) {
   std::vector<part_text> all = parse_policy_text(method.text);
   part_text given = written;
   given.name = all[0].name;
-  name_arguments(given);
+  name_arguments(known, given);
   for (part_text& part : all) {
     part.column = written.column;
-    name_arguments(part);
+    name_arguments(known, part);
     for (argument_text& argument : part.arguments) {
       argument.value.column = 0;  // of the method
     }
   }
   for (const argument_text& argument : given.arguments) {
     const auto to = std::ranges::find_if(
-        all, [&](const part_text& part) { return has_argument(part, argument.name); });
+        all, [&](const part_text& part) { return has_argument(known, part, argument.name); });
     if (to == all.end() && !argument.name.empty()) {
       throw std::invalid_argument(std::string(method.name) + " has no argument '" +
                                   std::string(argument.name) +

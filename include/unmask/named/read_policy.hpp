@@ -99,7 +99,7 @@ class policy_reader {
   void add(const known_method& method, const part_text& written) {
     std::vector<part_text> all;
     try {
-      all = parts_of(method, written);
+      all = parts_of(known_parts(), method, written);
     } catch (const std::invalid_argument& e) {
       fail(written.column, e.what());
     }

@@ -203,7 +203,7 @@ template <class Policy>
       [&](auto part) { return !p.template part_at<decltype(part)::value>().allows(token, at); });
 }
 
-/// True if every part admits a token that is about to be written at a position.
+/// True if every part allows a token that is about to be written at a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 admits(const slot_memory<Policy>& m, index_t position, token_id token, const step_info& at) {

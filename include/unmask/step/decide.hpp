@@ -65,14 +65,16 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
-  phase::remask_least(t, m);
 }
 
-/// Refuses accepted candidates that cannot stand together with those before them.
+/// Refuses accepted candidates that cannot stand together with those before them; then masks the
+/// least certain.
 template <class Policy>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, auto* answer) {
   phase::gate(t, m, count, answer);
+  phase::remask_least(t, m);
+  phase::gate_of_remasked(t, m, answer);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.

@@ -6,9 +6,9 @@
 #include <type_traits>
 
 /// The gate: tests the tokens that a step is about to write one after the other, each with those
-/// admitted before it, so that they can stand together.
+/// that passed before it, so that they can stand together.
 ///
-/// A token has to be admitted by the parts that gate and by the constraints of the sequence, which
+/// A token has to be allowed by the parts that gate and by the constraints of the sequence, which
 /// a backend gives as `answer`, null for a sequence without any.
 namespace UNMASK_NAMESPACE::step {
 
@@ -30,7 +30,7 @@ template <class Policy, class Answer>
   return Policy::gates || (!std::is_same_v<Answer, no_constraints> && answer != nullptr);
 }
 
-/// Lane 0: writes the proposal of scored position i, as the gate sees it, if it is admitted.
+/// Lane 0: writes the proposal of scored position i, as the gate sees it, if it passes.
 /// Returns whether it is.
 template <class Policy, class Answer>
 [[nodiscard]] UNMASK_HD bool
@@ -89,7 +89,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
     const auto test = [&](index_t i) {
       if (m.roles[i] == role::accepted && wins(m, i)) {
         const bool is_in = admit(m, i, answer);
-        m.roles[i] = is_in ? role::admitted : role::refused;
+        m.roles[i] = is_in ? role::passed : role::refused;
         any = any || is_in;
         best = best < 0 && !is_in ? i : best;
         m.status->report.refused += is_in ? 0 : 1;
@@ -102,13 +102,46 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
       test(i);
     }
     for (index_t i = 0; i < size; ++i) {
-      m.roles[i] = m.roles[i] == role::admitted ? role::accepted : m.roles[i];
+      m.roles[i] = m.roles[i] == role::passed ? role::accepted : m.roles[i];
     }
     if (!any && best >= 0) {
       commit_refused(m, best, answer);
     }
   }
   t.sync();
+}
+
+/// Tells the gate of positions that are masked after all: those that a part masks because they are
+/// the least certain, which were committed or had passed.
+template <class Policy, class Answer>
+UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
+                                [[maybe_unused]] const slot_memory<Policy>& m,
+                                [[maybe_unused]] Answer* answer) {
+  if constexpr (Policy::edits_tokens) {
+    if (!has_gate<Policy>(answer)) {
+      return;
+    }
+    if (t.lane() == 0) {
+      const range scored = m.status->next.score;
+      for (index_t i = 0; i < scored.size(); ++i) {
+        const index_t position = scored.first + i;
+        const bool is_masked = m.marks[position] == mark::masked;
+        if (m.roles[i] != role::remasked && !(is_masked && m.roles[i] != role::accepted)) {
+          continue;
+        }
+        if constexpr (!std::is_same_v<Answer, no_constraints>) {
+          if (answer != nullptr) {
+            answer->mask(position);
+          }
+        }
+        if constexpr (Policy::gates) {
+          m.state->tokens[position] =
+              is_masked ? m.state->model.mask_token : m.state->tokens[position];
+        }
+      }
+    }
+    t.sync();
+  }
 }
 
 /// Lane 0: tests a replacement of the committed token at scored position i by its proposal, or that
@@ -128,7 +161,7 @@ template <class Policy, class Answer>
     if (wanted == role::remasked && answer != nullptr) {
       is_in = !answer->is_certain(position);
       if (is_in) {
-        answer->write(position, no_token);
+        answer->mask(position);
       }
     }
   }
@@ -164,8 +197,7 @@ template <class Policy, class Answer>
 /// Merges `count` entries of `placed`, ascending, into `list`, which has room for them: entries of
 /// a position that is in the list replace it. Returns the new size.
 template <class Entry>
-[[nodiscard]] UNMASK_HD index_t
-merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
+[[nodiscard]] index_t merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
   index_t repeats = 0;
   index_t k = 0;
   for (index_t p = 0; p < count; ++p) {

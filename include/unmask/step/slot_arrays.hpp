@@ -56,7 +56,7 @@ enum class role : std::uint8_t {
   forced,       ///< a candidate that the progress guarantee commits
   replaced,     ///< committed; a part replaces it by its proposed token
   remasked,     ///< committed; a part remasks it
-  admitted,     ///< accepted, and admitted by the gate; accepted again when the gate is done
+  passed,       ///< accepted, and passed by the gate; accepted again when the gate is done
   refused       ///< accepted or replaced, but refused by the gate
 };
 

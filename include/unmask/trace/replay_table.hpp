@@ -118,6 +118,9 @@ class replay_table {
     index_t before = step.score.first - 1;
     for (std::size_t i = 0; i < step.position.size(); ++i) {
       const index_t p = step.position[i];
+      if (step.outcome[i] == candidate_outcome::filled) {
+        fail(step, p, "a constraint filled it, which a replay has not: record without filling");
+      }
       if (p <= before || p >= step.score.last) {
         fail(step, p, "positions must ascend within the scored range");
       }

@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE {
 inline constexpr std::string_view trace_format = "unmask-trace/1";
 
 /// The letters of candidate_outcome in a trace.
-inline constexpr std::string_view trace_outcomes = "cfhxierkw";
+inline constexpr std::string_view trace_outcomes = "cfhxierkwgl";
 
 /// The words of `ending` in a trace.
 inline constexpr std::array<std::string_view, 6> trace_endings = [] {
@@ -56,6 +56,9 @@ struct trace_sequence {
   /// As start_options::editable: a byte for each position, 0 = fixed. Null: a position after the
   /// prompt is fixed if it does not hold the mask token. Read by trace_writer::start() alone.
   const std::uint8_t* editable = nullptr;
+  /// Whether a constraint filled positions before the first pass: those without a mask are then
+  /// fixed, too.
+  bool is_filled = false;
 };
 
 }  // namespace unmask

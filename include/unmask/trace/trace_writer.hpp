@@ -61,8 +61,10 @@ class trace_writer {
   /// Returns ok().
   template <class Session>
   bool start(const trace_sequence& sequence, Session& session) {
-    start(sequence);
     const sequence_report& report = session.report(sequence.slot);
+    trace_sequence started = sequence;
+    started.is_filled = report.filled > 0;
+    start(started);
     return report.end == ending::running ? ok() : end(sequence.slot, report);
   }
   /// The same without the end: call end(), too.
@@ -79,9 +81,12 @@ class trace_writer {
     s.given.assign(sequence.tokens.begin(), sequence.tokens.end());
     s.fixed.clear();
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
-      const bool is_masked = sequence.editable != nullptr ? sequence.editable[p] != 0
-                                                          : s.given[static_cast<std::size_t>(p)] ==
-                                                                lines_.model().mask_token;
+      const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;
+      const bool is_editable = sequence.editable == nullptr || sequence.editable[p] != 0;
+      // A constraint may have filled positions before the first pass.
+      const bool is_masked = sequence.editable != nullptr && !sequence.is_filled
+                                 ? is_editable
+                                 : is_editable && is_mask;
       if (!is_masked) {
         s.fixed.push_back(p);
       }

@@ -227,7 +227,6 @@ void for_each_policy(const auto& use) {
   for_each_of(every_part_1{}, use);
   for_each_of(every_part_2{}, use);
   for_each_of(every_part_3{}, use);
-  for_each_of(every_part_4{}, use);
   for_each_of(more_compositions{}, use);
 }
 

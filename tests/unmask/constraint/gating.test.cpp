@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/constraint.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "support/constrained_decode.hpp"
+#include "support/dice.hpp"
+
+namespace unmask::testing {
+namespace {
+
+/// All tokens of the answer differ: with as many tokens as positions, a permutation.
+struct all_different {
+  static constexpr statistics required = stat::none;
+
+  bool admits(index_t position, token_id token, const auto& context) const {
+    const sequence_view& q = *context.at.view;
+    for (index_t p = q.prompt_length; p < q.length; ++p) {
+      if (p != position && q.tokens[p] == token) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+static_assert(gating<all_different>);
+
+constexpr index_t length = 6;
+constexpr model_info model{.vocab = 7, .mask_token = 6};
+
+template <class Policy>
+sequence_report decode(const Policy& p,
+                       std::uint64_t seed,
+                       std::vector<token_id>& tokens,
+                       std::span<const constrained_field> fields = {}) {
+  tokens.assign(length, 0);
+  session s(p, model, {.length = length, .window = length, .trace = true});
+  s.start(0,
+          {tokens.data(), length},
+          {.length = length, .block_length = length},
+          {.constraints = fields});
+  const random_rows rows{seed, 4.0, false};
+  int pass = 0;
+  while (const auto request = s.next()) {
+    std::vector<float> logits(static_cast<std::size_t>(request->rows) * 7);
+    for (index_t r = 0; r < request->rows; ++r) {
+      // The tokens that stand already are known not to be the answer of other positions.
+      auto row = std::span(logits).subspan(static_cast<std::size_t>(r) * 7, 7);
+      rows.write(pass, request->segments[0].rows.first + r, row);
+      for (const token_id v : tokens) {
+        row[static_cast<std::size_t>(v)] = v == 6 ? 0.0F : -9.0F;
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, 7));
+    ++pass;
+    EXPECT_LE(pass, length);
+  }
+  return s.report();
+}
+
+TEST(gating, refuses_tokens_that_do_not_stand_together) {
+  int refused = 0;
+  int illegal = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<token_id> tokens;
+    const sequence_report with =
+        decode(policy{by_confidence{}, threshold{0.2F}, all_different{}}, seed, tokens);
+    std::vector<int> count(7, 0);
+    for (const token_id v : tokens) {
+      ++count[static_cast<std::size_t>(v)];
+    }
+    EXPECT_EQ(count, (std::vector<int>{1, 1, 1, 1, 1, 1, 0}));
+    refused += with.refused;
+    decode(policy{by_confidence{}, threshold{0.2F}}, seed, tokens);
+    std::vector<int> without(7, 0);
+    for (const token_id v : tokens) {
+      ++without[static_cast<std::size_t>(v)];
+    }
+    illegal += without != count ? 1 : 0;
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(illegal, 100);
+}
+
+struct never {
+  static constexpr statistics required = stat::none;
+  bool admits(index_t, token_id, const auto&) const { return false; }
+};
+
+TEST(gating, that_admits_nothing_commits_the_best_candidate_of_each_step) {
+  std::vector<token_id> tokens;
+  const sequence_report r = decode(policy{by_confidence{}, tokens_per_step{3}, never{}}, 1, tokens);
+  EXPECT_EQ(r.forwards, length);
+  EXPECT_EQ(r.forced, length);
+  EXPECT_EQ(r.committed, length);
+  EXPECT_EQ(r.end, ending::complete);
+  EXPECT_EQ(r.refused, 2 + 2 + 2 + 2 + 1);  // all but the best of each step
+}
+
+struct by_rank {
+  static constexpr statistics required = stat::none;
+  struct sequence_state {
+    index_t calls = 0;
+    index_t first = -1;
+  };
+  // The best-ranked candidate of each step, which is tested first.
+  bool admits(index_t position, token_id, auto& context) const {
+    const bool is_first = context.sequence.calls != context.at.step + 1;
+    context.sequence.calls = context.at.step + 1;
+    context.sequence.first = is_first ? position : context.sequence.first;
+    return is_first;
+  }
+};
+
+TEST(gating, tests_candidates_in_the_order_of_their_rank) {
+  std::vector<token_id> a;
+  std::vector<token_id> b;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const sequence_report gated =
+        decode(policy{by_confidence{}, tokens_per_step{4}, by_rank{}}, seed, a);
+    const sequence_report one = decode(policy{by_confidence{}, tokens_per_step{1}}, seed, b);
+    EXPECT_EQ(a, b);
+    EXPECT_EQ(gated.forwards, one.forwards);
+  }
+}
+
+TEST(gating, goes_with_constraints) {
+  language l;
+  l.words = {"a", "b", "c", "d", "e", "f", ""};
+  l.model = model;
+  l.bytes = {std::vector<std::uint32_t>(2 * 256, dead_state), {0, 1}, 0};
+  for (unsigned char c = 'a'; c <= 'f'; ++c) {
+    l.bytes.next[c] = 0;
+    l.bytes.next[256 + c] = 1;
+  }
+  l.bytes.next['f'] = 1;  // a word with an f in it
+  constraint c(l.bytes.view(), l.lifted_to(), {.bytes = 1 << 18});
+  const constrained_field field{.language = &c};
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    std::vector<token_id> tokens;
+    const sequence_report r = decode(
+        policy{by_confidence{}, threshold{0.2F}, all_different{}}, seed, tokens, {&field, 1});
+    EXPECT_TRUE(r.constraint_met);
+    EXPECT_TRUE(l.has(tokens));
+  }
+}
+
+}  // namespace
+}  // namespace unmask::testing
