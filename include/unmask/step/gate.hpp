@@ -68,7 +68,7 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
     }
   }
   if constexpr (Policy::gates) {
-    m.roles[i] = role::accepted;
+    m.roles[i] = role::forced;
     m.note_forced(i);
     ++m.status->report.forced;
     --m.status->report.refused;
@@ -87,7 +87,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
     index_t best = -1;  // the first that was refused
     bool any = false;
     const auto test = [&](index_t i) {
-      if (m.roles[i] == role::accepted && wins(m, i)) {
+      if (is_accepted(m.roles[i]) && wins(m, i)) {
         const bool is_in = admit(m, i, answer);
         m.roles[i] = is_in ? role::passed : role::refused;
         any = any || is_in;
@@ -126,7 +126,7 @@ UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
       for (index_t i = 0; i < scored.size(); ++i) {
         const index_t position = scored.first + i;
         const bool is_masked = m.marks[position] == mark::masked;
-        if (m.roles[i] != role::remasked && !(is_masked && m.roles[i] != role::accepted)) {
+        if (m.roles[i] != role::remasked && !(is_masked && !is_accepted(m.roles[i]))) {
           continue;
         }
         if constexpr (!std::is_same_v<Answer, no_constraints>) {
