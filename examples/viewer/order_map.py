@@ -178,7 +178,7 @@ class Drawing:
             scored = {c[0]: c for c in step}
             for p in range(first, trace.length):
                 colour = SCORED if p in scored else None if holds[p] else MASKED
-                if p in scored and scored[p][3] in "cfwer":
+                if p in scored and scored[p][3] in "cfwerl":
                     events.append((r, scored[p]))
                     holds[p] = scored[p][3] != "r"
                     colour = None

@@ -3,7 +3,8 @@
 
 /// Policies and sessions on the CPU. Includes no CUDA header.
 ///
-/// Not included, because of their compile time: policies by name (named_policy.hpp), presets
+/// Not included, because of their compile time: policies by name (named_policy.hpp), constraints
+/// (constraint.hpp), presets
 /// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
 /// policy/commit/profile_store.hpp), the library's own threads (host/thread_pool.hpp).
 

@@ -114,12 +114,8 @@ def test_an_index_gives_the_same_language(words):
     for token, text in enumerate(WORDS[:MASK]):
         tokens.setdefault(text, []).append(token)
     index = core.Index(expression, core.Vocabulary(EOS, tokens))
-    names = {s: i for i, s in enumerate(sorted({index.get_initial_state(), *index.get_transitions()}))}
-    edges = [(names[q], t, names[n]) for q, by in index.get_transitions().items() for t, n in by.items()]
-    by_tokens = unmask.Constraint.from_transitions(
-        np.array(edges, np.uint32), len(names),
-        np.array([s in index.get_final_states() for s in sorted(names)], np.uint8), words,
-        start=names[index.get_initial_state()],
+    by_tokens = constraints.from_transitions(
+        index.get_transitions(), words, start=index.get_initial_state(), accepting=index.get_final_states()
     )
     by_bytes = constraints.regex(expression, words)
     assert by_tokens.shortest == by_bytes.shortest == 1

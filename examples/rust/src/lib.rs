@@ -31,10 +31,12 @@ use std::ops::Range;
 use std::os::raw::c_char;
 use std::ptr::{null, null_mut, NonNull};
 
+mod constraints;
 mod rows;
 pub mod sys;
 mod values;
 
+pub use constraints::{ByteAutomaton, Constraint, Vocabulary};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,
@@ -339,6 +341,7 @@ impl Session {
             }
         }
         let policy = sequence.policy.map(|p| c_text("policy", p)).transpose()?;
+        let field = sequence.constraint.map(Constraint::whole_answer);
         let q = sys::unmask_sequence {
             prompt_length: index("prompt_length", sequence.prompt_length)?,
             length: count,
@@ -349,6 +352,8 @@ impl Session {
             suppressed: sequence.suppressed.as_ptr(),
             editable: sequence.editable.map_or(null(), |e| e.as_ptr().cast()),
             policy: policy.as_ref().map_or(null(), |p| p.as_ptr()),
+            constraints: field.as_ref().map_or(null(), |f| f as *const _),
+            constraint_count: u32::from(field.is_some()),
             ..empty!(unmask_sequence)
         };
         let fresh = Tokens::new(tokens);
@@ -472,6 +477,9 @@ impl Session {
             invalid_rows: r.invalid_rows as usize,
             second_reads: r.second_reads as usize,
             answer_end: r.answer_end as usize,
+            refused: r.refused as usize,
+            filled: r.filled as usize,
+            constraint_met: r.constraint_met != 0,
         })
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! `<unmask/c_api.h>` and `<unmask/c_layers.h>`, declaration by declaration. Their comments are there.
+//! `<unmask/c_api.h>`, `<unmask/c_layers.h>` and `<unmask/c_constraints.h>`, declaration by declaration. Their comments are there.
 #![allow(non_camel_case_types)]
 
 use std::os::raw::{c_char, c_void};
@@ -61,6 +61,63 @@ pub struct unmask_sequence {
     pub suppressed: *const i32,
     pub editable: *const u8,
     pub policy: *const c_char,
+    pub constraints: *const unmask_constrained_field,
+    pub constraint_count: u32,
+    pub reserved: u32,
+}
+
+/// A regular language that answers obey. Opaque.
+#[repr(C)]
+pub struct unmask_constraint {
+    _private: [u8; 0],
+}
+
+/// The bytes of each token of a model. Opaque.
+#[repr(C)]
+pub struct unmask_vocabulary {
+    _private: [u8; 0],
+}
+
+#[repr(C)]
+pub struct unmask_constrained_field {
+    pub language: *const unmask_constraint,
+    pub first: i32,
+    pub last: i32,
+    pub behind: i32,
+    pub state: u32,
+    pub no_fill: i32,
+    pub reserved: i32,
+}
+
+#[repr(C)]
+pub struct unmask_token_bytes {
+    pub data: *const c_char,
+    pub size: usize,
+}
+
+#[repr(C)]
+pub struct unmask_byte_automaton {
+    pub struct_size: u32,
+    pub states: u32,
+    pub next: *const u32,
+    pub accepting: *const u8,
+    pub start: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+pub struct unmask_constraint_limits {
+    pub struct_size: u32,
+    pub states: u32,
+    pub bytes: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct unmask_token_transition {
+    pub from: u32,
+    pub token: i32,
+    pub next: u32,
 }
 
 #[repr(C)]
@@ -171,6 +228,9 @@ pub struct unmask_report {
     pub invalid_rows: i32,
     pub second_reads: i32,
     pub answer_end: i32,
+    pub refused: i32,
+    pub filled: i32,
+    pub constraint_met: i32,
 }
 
 #[repr(C)]
@@ -252,6 +312,55 @@ extern "C" {
         policy: *const c_char,
         options: *const unmask_options,
         session: *mut *mut unmask_session,
+    ) -> unmask_status;
+    pub fn unmask_vocabulary_new(
+        tokens: *const unmask_token_bytes,
+        count: i32,
+        options: *const unmask_options,
+        also_eos: *const i32,
+        also_eos_count: i32,
+        vocabulary: *mut *mut unmask_vocabulary,
+    ) -> unmask_status;
+    pub fn unmask_vocabulary_free(vocabulary: *mut unmask_vocabulary);
+    pub fn unmask_constraint_new(
+        automaton: *const unmask_byte_automaton,
+        vocabulary: *const unmask_vocabulary,
+        limits: *const unmask_constraint_limits,
+        constraint: *mut *mut unmask_constraint,
+    ) -> unmask_status;
+    pub fn unmask_constraint_read(
+        file: *const c_char,
+        vocabulary: *const unmask_vocabulary,
+        limits: *const unmask_constraint_limits,
+        constraint: *mut *mut unmask_constraint,
+    ) -> unmask_status;
+    pub fn unmask_constraint_from_transitions(
+        transitions: *const unmask_token_transition,
+        count: usize,
+        states: u32,
+        start: u32,
+        accepting: *const u8,
+        vocabulary: *const unmask_vocabulary,
+        limits: *const unmask_constraint_limits,
+        constraint: *mut *mut unmask_constraint,
+    ) -> unmask_status;
+    pub fn unmask_constraint_another(
+        constraint: *const unmask_constraint,
+        another: *mut *mut unmask_constraint,
+    ) -> unmask_status;
+    pub fn unmask_constraint_free(constraint: *mut unmask_constraint);
+    pub fn unmask_constraint_shortest(constraint: *const unmask_constraint) -> i32;
+    pub fn unmask_constraint_accepts(
+        constraint: *const unmask_constraint,
+        tokens: *const i32,
+        count: i32,
+        accepts: *mut i32,
+    ) -> unmask_status;
+    pub fn unmask_constraint_state(
+        session: *mut unmask_session,
+        slot: i32,
+        field: u32,
+        state: *mut u32,
     ) -> unmask_status;
     pub fn unmask_destroy(session: *mut unmask_session);
     pub fn unmask_start(

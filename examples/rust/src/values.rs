@@ -72,6 +72,8 @@ pub struct Sequence<'a> {
     pub editable: Option<&'a [bool]>,
     /// A policy of its own; `None`: the session's.
     pub policy: Option<&'a str>,
+    /// The language of the whole answer; `None`: any. [`crate::Session::start`] takes what it needs.
+    pub constraint: Option<&'a crate::Constraint>,
 }
 
 impl Default for Sequence<'_> {
@@ -84,6 +86,7 @@ impl Default for Sequence<'_> {
             suppressed: &[],
             editable: None,
             policy: None,
+            constraint: None,
         }
     }
 }
@@ -197,6 +200,12 @@ pub struct Report {
     /// ended it, the length otherwise. The text to show ends before the lower of this and
     /// `committed_prefix`.
     pub answer_end: usize,
+    /// Candidates that a constraint refused and that stayed as they were.
+    pub refused: usize,
+    /// Committed tokens that a constraint left no choice about.
+    pub filled: usize,
+    /// Whether the sequence has ended with a string of its constraint.
+    pub constraint_met: bool,
 }
 
 /// One line, with the counts of unusual events where they are not 0: "complete, forwards=39,

@@ -24,7 +24,7 @@ fn the_quickstart_prints_what_it_prints_in_cpp() {
 #[test]
 fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_options>(), 72);
-    assert_eq!(size_of::<sys::unmask_sequence>(), 56);
+    assert_eq!(size_of::<sys::unmask_sequence>(), 72);
     assert_eq!(size_of::<sys::unmask_modifiers>(), 40);
     assert_eq!(size_of::<sys::unmask_segment>(), 60);
     assert_eq!(size_of::<sys::unmask_request>(), 24);
@@ -32,7 +32,7 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_commit>(), 36);
     assert_eq!(size_of::<sys::unmask_candidate>(), 56);
     assert_eq!(size_of::<sys::unmask_probability>(), 24);
-    assert_eq!(size_of::<sys::unmask_report>(), 44);
+    assert_eq!(size_of::<sys::unmask_report>(), 56);
     assert_eq!(size_of::<sys::unmask_plan>(), 20);
     assert_eq!(size_of::<sys::unmask_layer_rule>(), 24);
     assert_eq!(size_of::<sys::unmask_stored>(), 40);
@@ -598,4 +598,39 @@ fn hooks_in_the_layers_select_positions_and_keys() {
     }
     let session = Session::new("tokens_per_step", &options());
     refused(session.unwrap().positions(0), ErrorKind::OutOfOrder, &["next()"]);
+}
+
+#[test]
+fn an_answer_is_in_its_language() {
+    let (mask, eos, vocab) = (2, 3, 4);
+    let o = Options { vocab, mask_token: mask, eos_token: Some(eos), length: 6, window: 6, ..Options::default() };
+    let words = unmask::Vocabulary::new(&["a", "b", "", "$"], &o, &[]).unwrap();
+    let mut next = vec![u32::MAX; 512]; // a*b
+    next[b'a' as usize] = 0;
+    next[b'b' as usize] = 1;
+    let automaton = unmask::ByteAutomaton { next: &next, accepting: &[false, true], start: 0 };
+    let language = unmask::Constraint::new(&automaton, &words).unwrap();
+    assert_eq!(language.shortest(), 1);
+    for seed in 0..20u64 {
+        let mut s = Session::new("threshold(0.3)", &o).unwrap();
+        let sequence = Sequence { block_length: 6, constraint: Some(&language), ..Sequence::default() };
+        s.start(0, vec![0; 6], &sequence).unwrap();
+        let mut x = seed;
+        while let Some(request) = s.next().unwrap() {
+            let rows = request.rows;
+            let logits: Vec<f32> = (0..rows * vocab as usize)
+                .map(|_| {
+                    x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (x >> 40) as f32 / 1e6
+                })
+                .collect();
+            s.supply(Rows::f32(&logits, vocab as usize)).unwrap();
+        }
+        assert!(language.accepts(s.tokens(0)).unwrap());
+        assert!(s.report(0).unwrap().constraint_met);
+    }
+    let short = Sequence { constraint: Some(&language), ..Sequence::default() };
+    let mut s = Session::new("threshold(0.3)", &o).unwrap();
+    let given = Sequence { editable: Some(&[false]), ..short };
+    assert!(s.start(0, vec![0], &given).unwrap_err().message.contains("constraint"));
 }

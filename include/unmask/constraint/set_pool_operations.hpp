@@ -85,20 +85,25 @@ UNMASK_LIBRARY void set_pool::flush() {
   }
 }
 
-UNMASK_LIBRARY bool set_pool::add(kept_sets* sets, std::size_t count) {
+UNMASK_LIBRARY void set_pool::add(kept_sets* sets, std::size_t count) {
   std::size_t wanted = promised_ + 2;  // and those of one operation
   for (std::size_t i = 0; i < count; ++i) {
     wanted += static_cast<std::size_t>(sets[i].room);
   }
   if (wanted > sets_.capacity()) {
-    return false;
+    check_argument(wanted < (std::size_t{1} << 29U),
+                   "positions of all sequences of a constraint",
+                   wanted,
+                   "less than 2^28");
+    const auto capacity = static_cast<std::uint32_t>(2 * wanted);
+    rename_ = zeroed<std::uint32_t>(capacity);
+    sets_.grow(capacity);
   }
   kept_.reserve(kept_.size() + count);
   promised_ = wanted - 2;
   for (std::size_t i = 0; i < count; ++i) {
     kept_.push_back(&sets[i]);
   }
-  return true;
 }
 
 UNMASK_LIBRARY void set_pool::remove(kept_sets* sets, std::size_t count) {

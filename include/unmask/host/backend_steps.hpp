@@ -56,6 +56,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};
+  parts.view.tokens = tokens.data;
   parts.view.prompt_length = geometry.prompt_length;
   parts.view.length = geometry.length;
   parts.view.block_length = geometry.block_length;

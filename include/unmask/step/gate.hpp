@@ -3,6 +3,7 @@
 
 #include <unmask/step/outcome.hpp>
 
+#include <span>
 #include <type_traits>
 
 /// The gate: tests the tokens that a step is about to write one after the other, each with those

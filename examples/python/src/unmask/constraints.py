@@ -20,14 +20,14 @@ import subprocess
 import sys
 import threading
 import weakref
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from . import _compile, _token_bytes
 from ._unmask import Constraint, Field, Vocabulary
 
-__all__ = ["Constraint", "Field", "Vocabulary", "choice", "json_object", "json_schema", "read", "regex", "save",
+__all__ = ["Constraint", "Field", "Vocabulary", "choice", "from_transitions", "json_object", "json_schema", "read", "regex", "save",
            "vocabulary"]
 
 DEAD = _compile.DEAD
@@ -173,6 +173,42 @@ def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 4096
             next_state[state, byte] = behind
     accepting = np.array([s in ends for s in range(len(table))], np.uint8)
     return Constraint(next_state, accepting, vocabulary, states=states)
+
+
+def from_transitions(
+    transitions: Mapping[int, Mapping[int, int]],
+    vocabulary: Vocabulary,
+    *,
+    start: int,
+    accepting: Iterable[int],
+    states: int = 4096,
+) -> Constraint:
+    """A language given by an automaton over tokens: {state: {token: next state}}, with any numbers as states.
+
+    `accepting` are the states in which a string may end. EOS tokens then follow by themselves: transitions of
+    EOS tokens are left out. An Index of outlines-core has get_transitions(), get_initial_state() and
+    get_final_states().
+    """
+    ends = set(accepting)
+    named = {start, *ends, *transitions, *(n for by in transitions.values() for n in by.values())}
+    names = {state: i for i, state in enumerate(sorted(named))}
+    edges = [
+        (names[q], token, names[n])
+        for q, by in transitions.items()
+        for token, n in by.items()
+        if token != vocabulary.eos_token
+    ]
+    table = np.array(edges, np.int64).reshape(-1, 3)
+    if len(table) and (table.min() < 0 or table[:, 1].max() >= vocabulary.vocab):
+        raise ValueError(f"tokens of transitions must be in [0, {vocabulary.vocab})")
+    return Constraint.from_transitions(
+        table.astype(np.uint32),
+        len(names),
+        np.array([s in ends for s in sorted(named)], np.uint8),
+        vocabulary,
+        start=names[start],
+        states=states,
+    )
 
 
 def save(constraint: Constraint, path: Any) -> None:
