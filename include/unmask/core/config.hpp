@@ -19,6 +19,14 @@
 #  define UNMASK_HD
 #endif
 
+/// Precedes a function template that is marked UNMASK_HD and calls functions of the host with
+/// arguments that only a host has.
+#if defined(__CUDACC__)
+#  define UNMASK_CALLS_HOST _Pragma("nv_exec_check_disable")
+#else
+#  define UNMASK_CALLS_HOST
+#endif
+
 /// Checks a documented precondition. Active in debug builds, and with UNMASK_CHECKED in all; never
 /// part of a type's layout.
 #if !defined(NDEBUG)

@@ -110,6 +110,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
 }  // namespace step_phase
 
 /// Writes the tokens that the constraints of a sequence place; only a host has any.
+UNMASK_CALLS_HOST
 template <class Answer>
 UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {

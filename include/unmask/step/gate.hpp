@@ -33,6 +33,7 @@ template <class Policy, class Answer>
 
 /// Lane 0: writes the proposal of scored position i, as the gate sees it, if it passes.
 /// Returns whether it is.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 [[nodiscard]] UNMASK_HD bool
 admit(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) {
@@ -60,6 +61,7 @@ admit(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) 
 /// Lane 0: if the gate has refused every candidate of the step, makes it commit all the same:
 /// constraints place a token of theirs at the position of the best candidate, which needs no row;
 /// otherwise that candidate is committed.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) {
@@ -77,6 +79,7 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
 }
 
 /// Tests the accepted candidates: those with a rank in its order, then the others by position.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
@@ -117,6 +120,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
 
 /// Tells the gate of positions that are masked after all: those that a part masks because they are
 /// the least certain, which were committed or had passed.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
                                 [[maybe_unused]] const slot_memory<Policy>& m,
@@ -150,6 +154,7 @@ UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
 
 /// Lane 0: tests a replacement of the committed token at scored position i by its proposal, or that
 /// it is remasked, which is refused only where no other token is possible. Returns the role.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 [[nodiscard]] UNMASK_HD role gate_of_edit(const slot_memory<Policy>& m,
                                           index_t i,
@@ -231,6 +236,7 @@ template <class Entry>
 
 /// Host: writes the tokens that the constraints of a sequence place, and reports them. The entries
 /// of the step have room for a position each.
+UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 void place(const slot_memory<Policy>& m, Answer* answer) {
   if (answer == nullptr) {

@@ -59,7 +59,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 9U);
+  EXPECT_EQ(count.size(), 10U);
 }
 
 }  // namespace
