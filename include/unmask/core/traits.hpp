@@ -99,7 +99,8 @@ struct part_traits {
   bool needs_spans = false;
   index_t tracks = 0;
   index_t probes = 0;
-  const void* cost = nullptr;  ///< tells the cost of candidates from those of other parts
+  bool has_cost = false;       ///< has a cost of candidates, or its operands have
+  const void* cost = nullptr;  ///< with one: tells it from those of other parts
   /// Declared as `static constexpr bool <name> = true`: the part decides by the number of the step;
   /// commits along the order of confidence; depends on the committed tokens left of it; has to be
   /// written before parts that store tokens.
@@ -165,7 +166,8 @@ inline constexpr part_traits traits_of{
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
-    .cost = detail::costing<P> ? &detail::cost_of<P> : nullptr,
+    .has_cost = detail::costing<P>,
+    .cost = &detail::cost_of<P>,
     .counts_steps = detail::says_counts_steps<P>,
     .follows_confidence = detail::says_follows_confidence<P>,
     .follows_text = detail::says_follows_text<P>,
@@ -187,6 +189,7 @@ struct composition {
   index_t renormalisations = 0;  ///< of those, parts that only renormalise the statistics
   index_t part_tracks = 0;
   index_t probes = 0;
+  bool has_cost = false;
   const void* cost = nullptr;
   bool mixes_costs = false;   ///< parts with different costs
   bool by_confidence = true;  ///< every ranking orders by confidence
@@ -222,8 +225,9 @@ struct composition {
     renormalisations += p.renormalises ? 1 : 0;
     part_tracks += p.tracks;
     probes += p.probes;
-    mixes_costs = mixes_costs || (p.cost != nullptr && cost != nullptr && p.cost != cost);
-    cost = p.cost != nullptr ? p.cost : cost;
+    mixes_costs = mixes_costs || (p.has_cost && has_cost && p.cost != cost);
+    cost = p.has_cost ? p.cost : cost;
+    has_cost = has_cost || p.has_cost;
     by_confidence = by_confidence && (!p.ranks || p.ranks_by_confidence);
     after_memory = after_memory || (p.precedes_memory && tracks_with_memory);
     picks = picks || p.picks;
