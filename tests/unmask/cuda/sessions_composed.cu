@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The kernels of the composed policies of the parity suite: what a user of the library writes.
+// The kernels of the composed policies of the parity suite, and of those that ranks decode as one
+// session does: what a user of the library writes.
 
 #include <unmask/cuda.cuh>
 
@@ -13,6 +14,8 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::of_kept_three)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::credited)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::skipping_rows)>>;

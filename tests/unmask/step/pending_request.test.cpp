@@ -30,11 +30,12 @@ TEST(pending_request, has_the_rows_of_each_branch) {
   for (const index_t shift : {0, 1}) {
     for (index_t last = 1; last <= 4; ++last) {
       slot_status s = running({0, 4}, {0, 4 - shift});
+      s.next.logits_shift = shift;
       s.next.branches = 1;
       s.next.branch[0] = {.position = 0, .token = 7};
       s.next.branch_last[1] = last;
       pending_request request(1, 1);
-      ASSERT_TRUE(request.make({&s, 1}, shift));
+      ASSERT_TRUE(request.make({&s, 1}));
       const auto segments = request.view().segments;
       ASSERT_EQ(segments.size(), 2U);
       EXPECT_EQ(segments[0].rows, (range{0, 4 - shift}));
@@ -53,7 +54,7 @@ TEST(pending_request, leaves_out_all_but_the_chosen_slots) {
   pending_request request(4, 0);
   const auto slots_of = [&] {
     std::vector<index_t> slots;
-    if (request.make(statuses, 0)) {
+    if (request.make(statuses)) {
       for (const segment& s : request.segments()) {
         slots.push_back(s.slot);
       }
