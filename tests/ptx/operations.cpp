@@ -422,6 +422,11 @@ table all_operations() {
   t["mul.wide.s32"] = widening_product<s64, s32>();
   t["prmt.b32"] =
       of_types<u32, u32, u32, u32>([](u32 a, u32 b, u32 c) { return permuted_bytes(a, b, c); });
+  // The upper word of {b, a} shifted to the left, the lower one of {b, a} shifted to the right.
+  t["shf.l.wrap.b32"] = of_types<u32, u32, u32, u32>(
+      [](u32 a, u32 b, u32 c) { return u32(((u64(b) << 32U | a) << (c & 31U)) >> 32U); });
+  t["shf.r.wrap.b32"] = of_types<u32, u32, u32, u32>(
+      [](u32 a, u32 b, u32 c) { return u32((u64(b) << 32U | a) >> (c & 31U)); });
   t["cvta.global.u64"] = t["cvta.to.global.u64"] = t["cvta.const.u64"] = t["mov.u64"];
   t["cvta.shared.u64"] = of_types<u64, u64>([](u64 a) { return a | shared_window; });
   t["cvta.local.u64"] = of_types<u64, u64>([](u64 a) { return a | local_window; });
