@@ -194,7 +194,10 @@ def filtered(text, hook_of, state, part, names):
 def panels(svg):
     """{title: picture} of the order maps that a picture has next to and below each other."""
     head = svg[: svg.index("<rect")]
-    width, height = (float(x) for x in re.search(r"width='(\d+)' height='(\d+)'", head).groups())
+    size = re.search(r"width='(\d+)' height='(\d+)'", head)
+    if not size:  # of another program, in one piece
+        return {}
+    width, height = (float(x) for x in size.groups())
     line = r"<text x='{}' y='{}' class='f'>([^<]*)</text>\n"
     more = line.format(r"\1", r"\d+")
     titles = list(re.finditer(line.format(r"(\d+)", r"(\d+)") + f"(?:{more})*", svg))
