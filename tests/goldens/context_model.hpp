@@ -15,6 +15,7 @@
 
 #include "goldens/hash_logits.hpp"
 #include "goldens/json_node.hpp"
+#include "goldens/shared_fields.hpp"
 
 namespace unmask::goldens {
 
@@ -111,22 +112,10 @@ struct context_model {
 
 [[nodiscard]] inline context_model read_context_model(const node& n) {
   context_model m;
-  m.seed = n.get<std::uint64_t>("seed");
-  m.V = n.get<int>("V");
-  m.v_eff = n.get<int>("v_eff");
-  m.mask_id = n.get<token>("mask_id");
-  m.eos_id = n.get<token>("eos_id");
-  m.eos_from = n.get<int>("eos_from");
-  m.radius = n.get<int>("radius");
+  read_shared_fields(n, m);
   m.ctx_mod = n.get<std::uint64_t>("ctx_mod");
   m.flip = n.get<std::uint64_t>("flip");
   m.stick = n.get<std::int64_t>("stick");
-  m.a_lo = n.get<std::int64_t>("a_lo");
-  m.a_rng = n.get<std::uint64_t>("a_rng");
-  m.slope = n.get<std::int64_t>("slope");
-  m.j_rng = n.get<std::uint64_t>("j_rng");
-  m.r_lo = n.get<std::int64_t>("r_lo");
-  m.r_rng = n.get<std::uint64_t>("r_rng");
   m.dup = n.list("dup", [](const node& d) {
     return std::array<int, 3>{d.at(0).get<int>(), d.at(1).get<int>(), d.at(2).get<int>()};
   });

@@ -18,6 +18,7 @@
 
 #include "goldens/hash_logits.hpp"
 #include "goldens/json_node.hpp"
+#include "goldens/shared_fields.hpp"
 
 namespace unmask::goldens {
 
@@ -162,20 +163,8 @@ inline step read_step(const node& whole, const node& entry) {
 /// The `model` of a line (also of lopa.jsonl, es_dllm.jsonl and dynamic_dllm.jsonl).
 [[nodiscard]] inline fake_model read_model(const node& n) {
   fake_model m;
-  m.seed = n.get<std::uint64_t>("seed");
-  m.V = n.get<int>("V");
-  m.v_eff = n.get<int>("v_eff");
-  m.mask_id = n.get<token>("mask_id");
-  m.eos_id = n.get<token>("eos_id");
-  m.eos_from = n.get<int>("eos_from");
-  m.radius = n.get<int>("radius");
+  read_shared_fields(n, m);
   m.logits_shift = n.get<int>("row_shift");
-  m.a_lo = n.get<std::int64_t>("a_lo");
-  m.a_rng = n.get<std::uint64_t>("a_rng");
-  m.slope = n.get<std::int64_t>("slope");
-  m.j_rng = n.get<std::uint64_t>("j_rng");
-  m.r_lo = n.get<std::int64_t>("r_lo");
-  m.r_rng = n.get<std::uint64_t>("r_rng");
   m.dup = n.list("dup", detail::read_pair<int, int>);
   m.mask_pref = n.list("mask_pref", detail::read_pair<int, int>);
   m.suppress = n.get_or("suppress", tokens{});

@@ -92,7 +92,7 @@ struct random_rows {
   }
 };
 
-/// What many decodes have shown.
+/// Counts over many decodes.
 struct decode_counts {
   int decodes = 0;
   int impossible = 0;
@@ -176,7 +176,7 @@ void decode_constrained(Session& session,
   index_t refused = 0;
   index_t filled = 0;
   bool together = false;
-  // What the session says that it wrote, and what is written.
+  // Compares the commits that the session reports with the tokens.
   const auto follow = [&] {
     index_t last = -1;
     int committed = 0;

@@ -102,7 +102,7 @@ pub enum Evict {
     Chosen,
 }
 
-/// What the positions of a pass attend to, among [`Segment::keys`].
+/// Attention of the positions of a pass, among [`Segment::keys`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
     /// All.

@@ -21,7 +21,7 @@
 #include "support/fake_logits.hpp"
 #include "unmask/device/emulated_launches.hpp"
 
-// What c_library.cuh instantiates in a library with a device.
+// The instances of c_library.cuh in a library with a device.
 template class unmask::on_stream::workspace<unmask::named_policy>;
 template cudaError_t unmask::device::launch_scores(const key_products<float>&,
                                                    cudaStream_t) noexcept;

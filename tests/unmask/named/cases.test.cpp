@@ -32,7 +32,7 @@ TEST(cases, belong_to_the_part_in_the_name_of_their_file) {
   }
 }
 
-// What a wrong case says.
+// The message of a wrong case.
 TEST(cases, tell_file_and_line_of_a_difference) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "wrong.txt";
   std::ofstream(file) << "# a comment\n"
