@@ -78,8 +78,10 @@ bool allows(const void* of, token_id token, index_t position) {
 
 std::unique_ptr<running_field> begin(const std::shared_ptr<set_pool>& pool, const request& r) {
   const constrained_field field{.behind = r.behind};
-  const detail::answer_start with{
-      .suppressed = r.suppressed, .allows = r.banned >= 0 ? &allows : nullptr, .policy = &r};
+  detail::answer_start with;
+  with.suppressed = r.suppressed;
+  with.allows = r.banned >= 0 ? &allows : nullptr;
+  with.policy = &r;
   return std::make_unique<running_field>(pool, field, 0, r.tokens, with);
 }
 
