@@ -140,6 +140,13 @@ UNMASK_RULE(gate_of_commits,
             !(c.gates && (c.branches() || c.remasks || c.renoises)),
             "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
             "their tokens are written without being tested")
+UNMASK_RULE(block_rewriting_alone,
+            !c.rewrites_blocks || !(c.branches() || c.remasks || c.remasks_least > 0 ||
+                                    c.renoises || c.gates || c.layered() || c.compares ||
+                                    c.truncations > 0 || c.tracks_with_memory || c.draws > 0),
+            "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
+            "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
+            "positions or skip positions at layers: it decides alone")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -196,6 +203,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::text_without_branches,
                                             goes_together::text_that_stays,
                                             goes_together::text_without_canvas,
-                                            goes_together::gate_of_commits>;
+                                            goes_together::gate_of_commits,
+                                            goes_together::block_rewriting_alone>;
 
 }  // namespace unmask

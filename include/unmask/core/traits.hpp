@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/block_end.hpp>
+#include <unmask/core/block_rewriting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -69,6 +70,7 @@ struct part_traits {
   bool edits_tokens = false;
   bool remasks = false;
   bool remasks_least = false;  ///< remasks the least certain tokens
+  bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
   bool goes_on = false;        ///< may go on without masked positions
   bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
@@ -136,8 +138,10 @@ inline constexpr part_traits traits_of{
     .edits_tokens = token_editing<P>,
     .remasks = remasking<P>,
     .remasks_least = remasking_least<P>,
+    .rewrites_blocks = block_rewriting<P>,
     .goes_on = going_on<P>,
-    .rewrites = token_editing<P> || remasking<P> || remasking_least<P>,
+    .rewrites =
+        token_editing<P> || remasking<P> || remasking_least<P> || block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .renoises = renoising<P>,
     .reduces = step_reducing<P>,
@@ -197,6 +201,7 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
+  bool rewrites_blocks = false;
   bool renoises = false;
   bool gates = false;
   bool reduces = false;
@@ -234,6 +239,7 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
+    rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;
     reduces = reduces || p.reduces;

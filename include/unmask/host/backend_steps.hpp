@@ -25,15 +25,19 @@ struct allowed_by_parts {
   }
 };
 
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises);
+UNMASK_LIBRARY void
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks);
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises) {
+UNMASK_LIBRARY void
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks) {
   const char* const why =
       branches ? "lookahead yet: a branch places a token without testing it"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
-                 : nullptr;
+      : rewrites_blocks
+          ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
+          : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
   }
@@ -52,7 +56,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
     return;
   }
   host::detail::check_constrained(
-      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy));
+      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy), step::rewrites_blocks_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

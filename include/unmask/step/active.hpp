@@ -32,6 +32,8 @@ UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
 /// True if a part remasks the least certain tokens.
 UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if a part rewrites the scored block as a whole.
+UNMASK_ACTIVE(rewrites_blocks_now, rewrites_blocks, edits_tokens_now)
 /// True if the ranking reads the step reduction.
 UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
 /// True if a part reduces over the commits of a step.

@@ -153,8 +153,9 @@ UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
   detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    if constexpr (What == mark::masked ||
-                  processing_committed<typename Policy::template part_type<I>>) {
+    using part_type = typename Policy::template part_type<I>;
+    if constexpr (What == mark::masked || processing_committed<part_type> ||
+                  block_rewriting<part_type>) {
       auto context = context_of<I>(m, cell, at);
       m.policy->template part_at<I>().track(list, context);
     }

@@ -4,6 +4,7 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
+#include <unmask/step/rewrite_block.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
 /// group per slot.
@@ -31,6 +32,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     m.state->view.changed = 0;
     m.state->view.rewritten = m.state->view.length;
+    m.state->view.moved = m.state->view.length;
     m.state->view.first_changed = m.state->view.length;
   }
   step::select_winner(t, m);
@@ -81,11 +83,13 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   phase::record_probe_results(t, m);
+  phase::rewrite_block(t, m);
   if (!renoises_now(*m.policy)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
   }
+  phase::move_text(t, m);
   phase::review(t, m);
 }
 
@@ -153,11 +157,13 @@ UNMASK_HD inline void begin_view(const slot_arrays& m) {
   s.view.prompt_length = g.prompt_length;
   s.view.length = g.length;
   s.view.rewritten = g.length;
+  s.view.moved = g.length;
   s.view.first_changed = g.length;
   s.view.commits = m.entries;
   s.view.block_length = g.block_length;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
+  s.view.mask_token = s.model.mask_token;
   s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
 }
 
@@ -177,6 +183,9 @@ UNMASK_HD void begin(const deciding_group auto& t,
     m.marks[p] = is_masked ? mark::masked : mark::fixed;
     if (is_masked) {
       s.tokens[p] = s.model.mask_token;
+    }
+    if constexpr (Policy::rewrites_blocks) {
+      m.inserted[p] = false;
     }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {

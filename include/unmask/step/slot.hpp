@@ -192,6 +192,7 @@ template <class Policy>
           .compares = Policy::compares,
           .anchors = Policy::anchors,
           .layered = Policy::layered,
+          .moves = Policy::rewrites_blocks,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,
           .probes = Policy::probes};
 }

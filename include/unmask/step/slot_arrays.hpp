@@ -106,6 +106,7 @@ struct slot_needs {
   bool compares = false;         ///< rows are compared with those of the previous step
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
+  bool moves = false;            ///< text may move
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
 
@@ -115,6 +116,7 @@ struct slot_needs {
             .compares = compares || other.compares,
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
+            .moves = moves || other.moves,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
             .probes = math::max(probes, other.probes)};
   }
@@ -173,6 +175,8 @@ struct slot_arrays {
   token_probability* probe_results = at.take<token_probability>(places * needs.probes);
   token_id* suppressed = at.take<token_id>(max_suppressed);
   mark* marks = at.take<mark>(capacity.length);
+  /// By position: whether it was inserted. Only if text may move.
+  bool* inserted = at.take<bool>(needs.moves ? capacity.length : 0);
   layer_memory layers = layer_memory::taken(at, capacity, needs.layered);
 
   /// Stores why scored position i has its role; nothing without trace.
