@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
-#include "goldens/indel.hpp"
+#include "goldens/moving_text.hpp"
 #include "goldens/lines.hpp"
 #include "goldens/place.hpp"
 #include "goldens/verdict.hpp"
@@ -280,6 +280,7 @@ constexpr rule table[] = {
     {"remdm_conf", check<remdm_conf>},
     {"rcr", check<rcr>},
     {"sglang.joint_threshold_indel", check_indel},
+    {"daedal", check_daedal},
 };
 
 }  // namespace

@@ -22,16 +22,26 @@ namespace UNMASK_NAMESPACE {
 ///    left. `probability` is that in the whole row. Ties: the lower token;
 ///  - `write(i, token, probability)`: the position gets this token; the mask token masks it again;
 ///  - `erase(i)`: the position is removed, the text right of it moves left;
-///  - `insert(i)`: a masked position is put before it, the text right of it moves right.
+///  - `insert(i, count = 1)`: masked positions are put before it, the text right of it moves right;
+///  - `most()`: the size that the range may have, `resize(size)`: that which it gets, for a range
+///    that ends with the sequence; `append(count, token)`: so many positions more after that, masked
+///    ones or committed ones with a token. The sequence is then longer or shorter.
 ///
 /// Positions without a call stay as they are. After the writes the block is put together from left
 /// to right and cut at its end; positions that become free there are masked. Everything that belongs
 /// to a position moves with its token (step::move_position).
 ///
-/// Every decode has to end: a part says how many passes it takes in extra_forwards(sequence_shape).
+/// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions, prompt
+/// included, of the sequence_shape::length that it may have. Every decode has to end: a part says how many passes it takes in extra_forwards(sequence_shape).
 template <class P>
 concept block_rewriting = part<P> && requires {
   requires bool { P::rewrites_blocks };
+};
+
+/// Such a rule whose sequences begin shorter than they may become.
+template <class P>
+concept growing = block_rewriting<P> && requires(const P& p, const sequence_shape& g) {
+  { p.begin_length(g) } -> std::same_as<index_t>;
 };
 
 }  // namespace unmask

@@ -71,6 +71,7 @@ struct part_traits {
   bool remasks = false;
   bool remasks_least = false;  ///< remasks the least certain tokens
   bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
+  bool grows = false;            ///< sequences begin shorter than they may become
   bool goes_on = false;        ///< may go on without masked positions
   bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
@@ -139,6 +140,7 @@ inline constexpr part_traits traits_of{
     .remasks = remasking<P>,
     .remasks_least = remasking_least<P>,
     .rewrites_blocks = block_rewriting<P>,
+    .grows = growing<P>,
     .goes_on = going_on<P>,
     .rewrites =
         token_editing<P> || remasking<P> || remasking_least<P> || block_rewriting<P>,

@@ -147,24 +147,36 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   step_phase::prepare_reads(t, m);
 }
 
-/// Lane 0: the view of a sequence that is about to begin.
-UNMASK_HD inline void begin_view(const slot_arrays& m) {
+/// Length of the sequence at its start.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t begin_length([[maybe_unused]] const Policy& p,
+                                             const sequence_shape& g) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::grows>;
+  if constexpr (I < Policy::part_total) {
+    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
+  } else {
+    return g.length;
+  }
+}
+
+/// Lane 0: the view of a sequence that is about to begin, so long.
+UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
   s.view.step = -1;
   s.view.tokens = s.tokens;
   s.view.marks = m.marks;
   s.view.prompt_length = g.prompt_length;
-  s.view.length = g.length;
-  s.view.rewritten = g.length;
-  s.view.moved = g.length;
-  s.view.first_changed = g.length;
+  s.view.length = length;
+  s.view.rewritten = length;
+  s.view.moved = length;
+  s.view.first_changed = length;
   s.view.commits = m.entries;
   s.view.block_length = g.block_length;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
   s.view.mask_token = s.model.mask_token;
-  s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
+  s.view.masked_count = s.view.masked_in({g.prompt_length, length});
 }
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
@@ -193,7 +205,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
   }
   t.sync();
   if (t.lane() == 0) {
-    begin_view(m);
+    begin_view(m, begin_length(*m.policy, g));
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);

@@ -66,6 +66,18 @@ UNMASK_HD inline void close_view(const slot_arrays& m) {
   m.state->reached = math::max(m.state->reached, m.status->next.query.last);
 }
 
+/// Lane 0: writes the EOS token after the end of a sequence that might have been longer.
+template <class Policy>
+UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::rewrites_blocks) {
+    const slot_state& s = *m.state;
+    const bool fills = s.model.eos_token != no_token;
+    for (index_t p = s.view.length; fills && p < s.geometry.length; ++p) {
+      s.tokens[p] = s.model.eos_token;
+    }
+  }
+}
+
 /// Lane 0: makes `next` the plan of the slot, and reports it.
 UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t answer_end) {
   const sequence_view& q = m.state->view;
@@ -123,6 +135,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
+  }
+  if (next.end != ending::running) {
+    fill_rest(m);
   }
   publish(m, next, end_of_answer);
 }

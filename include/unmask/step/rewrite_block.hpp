@@ -12,8 +12,20 @@ struct token_choice {
   float probability = 0.0F;
 };
 
-/// What becomes of a scored position, in slot_arrays::keys beside its index.
-enum class text_edit : std::uint8_t { keep, erase, insert };
+/// What becomes of a scored position, in slot_arrays::keys: whether it stays, and how many positions
+/// are inserted before it. Beside them its index in the range.
+struct text_edit {
+  static constexpr std::uint64_t erases = std::uint64_t{1} << 63U;
+  [[nodiscard]] UNMASK_HD static std::uint64_t of(index_t i, index_t inserts) {
+    return static_cast<std::uint64_t>(inserts) << 32U | static_cast<std::uint32_t>(i);
+  }
+  [[nodiscard]] UNMASK_HD static index_t index(std::uint64_t key) {
+    return static_cast<index_t>(key & 0xffffffffU);
+  }
+  [[nodiscard]] UNMASK_HD static index_t inserts(std::uint64_t key) {
+    return static_cast<index_t>((key & ~erases) >> 32U);
+  }
+};
 
 /// The rows of the scored range as given to a part that rewrites blocks.
 template <class Policy>
@@ -21,7 +33,8 @@ class block_rows {
  public:
   UNMASK_HD explicit block_rows(const slot_memory<Policy>& m)
       : m_(m)
-      , first_(m.status->next.score.first) {}
+      , first_(m.status->next.score.first)
+      , size_(m.status->next.score.size()) {}
 
   [[nodiscard]] UNMASK_HD index_t size() const { return m_.status->next.score.size(); }
   [[nodiscard]] UNMASK_HD bool is_masked(index_t i) const {
@@ -78,9 +91,29 @@ class block_rows {
       row.rest = math::divide(1.0F, probability) - 1.0F;
     }
   }
-  UNMASK_HD void erase(index_t i) { set(i, text_edit::erase); }
-  UNMASK_HD void insert(index_t i) { set(i, text_edit::insert); }
+  UNMASK_HD void erase(index_t i) {
+    m_.keys[i] |= text_edit::erases;
+    moves_ = true;
+  }
+  UNMASK_HD void insert(index_t i, index_t count = 1) {
+    m_.keys[i] = text_edit::of(i, count);
+    moves_ = true;
+  }
+  [[nodiscard]] UNMASK_HD index_t most() const { return m_.state->geometry.length - first_; }
+  UNMASK_HD void resize(index_t size) {
+    size_ = math::min(size, most());
+    moves_ = true;
+  }
+  UNMASK_HD void append(index_t count, token_id token) {
+    appended_ = math::min(count, most() - size_);
+    appended_token_ = token;
+    moves_ = true;
+  }
 
+  /// The size that the range gets, the positions that are appended to it, and their token.
+  [[nodiscard]] UNMASK_HD index_t new_size() const { return size_; }
+  [[nodiscard]] UNMASK_HD index_t appended() const { return appended_; }
+  [[nodiscard]] UNMASK_HD token_id appended_token() const { return appended_token_; }
   /// Completes the rows of positions that are not written, for reports.
   UNMASK_HD void finish() const {
     for (index_t i = 0; i < size(); ++i) {
@@ -96,13 +129,11 @@ class block_rows {
   [[nodiscard]] UNMASK_HD record<Policy::required> total(index_t i) const {
     return revisable_row<Policy::required>{m_.row(i), m_.kept_apart(0, i), draw_of(m_, i)}.total();
   }
-  UNMASK_HD void set(index_t i, text_edit what) {
-    m_.keys[i] = static_cast<std::uint64_t>(what);
-    moves_ = true;
-  }
-
   const slot_memory<Policy>& m_;
   index_t first_;
+  index_t size_;
+  index_t appended_ = 0;
+  token_id appended_token_ = no_token;
   bool moves_ = false;
 };
 
@@ -144,6 +175,62 @@ UNMASK_HD void insert_mask(const slot_memory<Policy>& m, index_t position) {
 
 namespace phase {
 
+/// Lane 0: puts a block together after its tokens were written, `size` positions: first without the
+/// erased ones, then with the inserted ones. Stores in `ranks` where the token of each position is
+/// now, -1 if it is not. Returns the lowest position that changed.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t put_together(const slot_memory<Policy>& m,
+                                             range block,
+                                             index_t size) {
+  index_t first = block.first + math::min(size, block.size());
+  index_t kept = 0;
+  index_t inserted = 0;
+  for (index_t i = 0; i < block.size(); ++i) {
+    const std::uint64_t key = m.keys[i];
+    m.ranks[i] = -1;
+    if (key != text_edit::of(i, 0)) {
+      first = math::min(first, block.first + i);
+    }
+    if ((key & text_edit::erases) == 0) {
+      move_position(m, block.first + i, block.first + kept);
+      m.keys[kept] = key;
+      ++kept;
+      inserted += text_edit::inserts(key);
+    }
+  }
+  index_t to = kept + inserted;
+  for (index_t free = to; free < size; ++free) {
+    insert_mask(m, block.first + free);
+  }
+  for (index_t i = kept - 1; i >= 0; --i) {
+    const std::uint64_t key = m.keys[i];
+    --to;
+    if (to < size) {
+      move_position(m, block.first + i, block.first + to);
+      m.ranks[text_edit::index(key)] = to;
+    }
+    for (index_t k = text_edit::inserts(key); k > 0; --k) {
+      --to;
+      if (to < size) {
+        insert_mask(m, block.first + to);
+      }
+    }
+  }
+  return first;
+}
+
+/// Lane 0: appends positions to the text, masked or committed.
+template <class Policy>
+UNMASK_HD void append_text(const slot_memory<Policy>& m, range where, token_id token) {
+  for (index_t p = where.first; p < where.last; ++p) {
+    insert_mask(m, p);
+    if (token != m.state->model.mask_token) {
+      m.state->tokens[p] = token;
+      m.marks[p] = mark::committed;
+    }
+  }
+}
+
 /// Calls the part that rewrites the scored block.
 template <class Policy>
 UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
@@ -154,7 +241,7 @@ UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
     }
     const range scored = m.status->next.score;
     for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
-      m.keys[i] = static_cast<std::uint64_t>(text_edit::keep);
+      m.keys[i] = text_edit::of(i, 0);
     }
     t.sync();
     if (t.lane() == 0 && !scored.empty()) {
@@ -164,52 +251,11 @@ UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
       block_rows<Policy> rows(m);
       m.policy->template part_at<I>().rewrite_block(rows, context);
       rows.finish();
-      m.state->view.moved = rows.moves() ? scored.first : m.state->view.length;
+      slot_state& s = *m.state;
+      s.moves = {rows.moves(), rows.new_size(), rows.appended(), rows.appended_token()};
     }
     t.sync();
   }
-}
-
-/// Lane 0: puts the block together after its tokens were written: first without the erased
-/// positions, then with the inserted ones. Returns the lowest position that changed.
-template <class Policy>
-[[nodiscard]] UNMASK_HD index_t put_together(const slot_memory<Policy>& m, range block) {
-  constexpr std::uint64_t action = 3;
-  index_t first = block.last;
-  index_t kept = 0;
-  index_t inserted = 0;
-  for (index_t i = 0; i < block.size(); ++i) {
-    const std::uint64_t edit = m.keys[i] & action;
-    m.ranks[i] = -1;
-    if (edit != static_cast<std::uint64_t>(text_edit::keep)) {
-      first = math::min(first, block.first + i);
-    }
-    if (edit != static_cast<std::uint64_t>(text_edit::erase)) {
-      move_position(m, block.first + i, block.first + kept);
-      m.keys[kept] = edit | (static_cast<std::uint64_t>(i) << 2U);
-      ++kept;
-      inserted += edit == static_cast<std::uint64_t>(text_edit::insert) ? 1 : 0;
-    }
-  }
-  index_t to = kept + inserted;
-  for (index_t free = to; free < block.size(); ++free) {
-    insert_mask(m, block.first + free);
-  }
-  for (index_t i = kept - 1; i >= 0; --i) {
-    const std::uint64_t key = m.keys[i];
-    --to;
-    if (to < block.size()) {
-      move_position(m, block.first + i, block.first + to);
-      m.ranks[key >> 2U] = to;
-    }
-    if ((key & action) == static_cast<std::uint64_t>(text_edit::insert)) {
-      --to;
-      if (to < block.size()) {
-        insert_mask(m, block.first + to);
-      }
-    }
-  }
-  return first;
 }
 
 /// Moves the text of the scored block as the part that rewrites blocks says. Tokens that the step
@@ -222,9 +268,15 @@ UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
       return;
     }
     slot_state& s = *m.state;
-    if (t.lane() == 0 && s.view.moved < s.view.length) {
+    if (t.lane() == 0 && s.moves.any) {
       const range block = m.status->next.score;
-      const index_t first = put_together(m, block);
+      const index_t first = put_together(m, block, s.moves.size);
+      const index_t end = block.first + s.moves.size;
+      append_text(m, {end, end + s.moves.appended}, s.moves.token);
+      sequence_view& q = s.view;
+      if (block.last == q.length) {
+        q.length = end + s.moves.appended;
+      }
       sequence_report& report = m.status->report;
       index_t left = 0;
       for (index_t k = 0; k < report.last_commits; ++k) {
@@ -236,12 +288,13 @@ UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
         }
       }
       report.last_commits = left;
-      s.view.moved = first;
-      s.view.rewritten = math::min(s.view.rewritten, first);
-      s.view.first_changed = math::min(s.view.first_changed, first);
-      s.view.committed_prefix = math::min(s.view.committed_prefix, first);
-      s.view.masked_count = s.view.masked_in({s.view.prompt_length, s.view.length});
-      ++s.view.changed;
+      q.moved = first;
+      q.rewritten = math::min(q.rewritten, first);
+      q.first_changed = math::min(q.first_changed, first);
+      q.committed_prefix = math::min(q.committed_prefix, first);
+      q.masked_count = q.masked_in({q.prompt_length, q.length});
+      ++q.changed;
+      s.moves = {};
     }
     t.sync();
   }

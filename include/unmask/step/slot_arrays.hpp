@@ -36,6 +36,15 @@ struct slot_state {
   index_t block_step[max_active_blocks] = {};
   index_t block_masked_at_first[max_active_blocks] = {};
   index_t block_masked[max_active_blocks] = {};
+  /// How the text moves after the writes of this step: whether it does, the size that the scored
+  /// range gets, the positions that are appended to it and their token.
+  struct text_moves {
+    bool any = false;
+    index_t size = 0;
+    index_t appended = 0;
+    token_id token = no_token;
+  };
+  text_moves moves;
   /// A pass has computed every position before this one.
   index_t reached = 0;
   /// Remasked tokens that were not outnumbered by the commits of their step.

@@ -2,14 +2,15 @@
 #pragma once
 
 /// \file
-/// Decodes with insertion and deletion, recorded from SGLang.
+/// Recorded decodes in which text moves: insertion and deletion of SGLang, and DAEDAL.
 
 #include "goldens/json_node.hpp"
 #include "goldens/verdict.hpp"
 
 namespace unmask::goldens {
 
-/// Decodes a line and compares every forward pass.
+/// Each decodes a line and compares every forward pass.
 verdict check_indel(const node& line);
+verdict check_daedal(const node& line);
 
 }  // namespace unmask::goldens
