@@ -26,8 +26,8 @@
 
 namespace {
 
-using unmask::detail::constraints::running_field;
 using unmask::detail::constraints::lift;
+using unmask::detail::constraints::running_field;
 using unmask::detail::constraints::set_pool;
 
 double microseconds_since(std::chrono::steady_clock::time_point start) {

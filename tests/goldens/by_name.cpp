@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
-#include "goldens/moving_text.hpp"
 #include "goldens/lines.hpp"
+#include "goldens/moving_text.hpp"
 #include "goldens/place.hpp"
 #include "goldens/verdict.hpp"
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "goldens/moving_text.hpp"
 
-#include <unmask/policy/ranking.hpp>
-#include <unmask/policy/remask/joint_threshold_indel.hpp>
-#include <unmask/policy/schedule/daedal.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <algorithm>
 #include <span>
@@ -50,20 +48,19 @@ std::uint64_t sum_of(const recorded_decode& r, std::span<const token> x, const s
   return sum;
 }
 
-template <class Rule>
-verdict replay(const recorded_decode& r, const Rule& rule) {
+verdict replay(const recorded_decode& r, const std::string& policy) {
   const auto columns = static_cast<std::size_t>(r.model.V);
   tokens x = r.prompt;
   x.resize(static_cast<std::size_t>(r.length), r.model.mask_id);
-  session<policy<by_confidence, Rule>, place> decode({by_confidence{}, rule},
-                                                     {.vocab = r.model.V,
-                                                      .mask_token = r.model.mask_id,
-                                                      .eos_token = r.model.eos_id,
-                                                      .suppress_mask = false},
-                                                     tokens_view<place::space>(x.data(), r.length),
-                                                     {.prompt_length = index_t(r.prompt.size()),
-                                                      .length = r.length,
-                                                      .block_length = r.block_length});
+  session<named_policy, place> decode(read_policy(policy),
+                                      {.vocab = r.model.V,
+                                       .mask_token = r.model.mask_id,
+                                       .eos_token = r.model.eos_id,
+                                       .suppress_mask = false},
+                                      tokens_view<place::space>(x.data(), r.length),
+                                      {.prompt_length = index_t(r.prompt.size()),
+                                       .length = r.length,
+                                       .block_length = r.block_length});
   std::vector<float> logits;
   std::size_t pass = 0;
   tokens before = r.first;
@@ -142,12 +139,6 @@ void add_passes(recorded_decode& r, tokens& now, const node& steps) {
 
 verdict check_indel(const node& line) {
   const node args = line.at("args");
-  joint_threshold_indel rule;
-  rule.threshold = static_cast<float>(args.get_or<double>("threshold", 0.5));
-  rule.edit_threshold = static_cast<float>(args.get_or<double>("edit_threshold", 0.0));
-  rule.most_edits = args.get_or<index_t>("max_post_edit_steps", 16);
-  rule.erase_token = args.get<token>("delete_id");
-  rule.insert_token = args.get<token>("split_id");
   recorded_decode r = decode_of(line);
   r.length = static_cast<index_t>(line.get<tokens>("final").size());
   r.block_length = args.get<index_t>("block_size");
@@ -158,28 +149,47 @@ verdict check_indel(const node& line) {
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     add_passes(r, now, blocks.at(b).at("steps"));
   }
-  return replay(r, rule);
+  return replay(r,
+                text("joint_threshold_indel(",
+                     args.get_or<double>("threshold", 0.5),
+                     ", ",
+                     args.get_or<double>("edit_threshold", 0.0),
+                     ", ",
+                     args.get_or<index_t>("max_post_edit_steps", 16),
+                     ", ",
+                     args.get<token>("delete_id"),
+                     ", ",
+                     args.get<token>("split_id"),
+                     ")"));
 }
 
 verdict check_daedal(const node& line) {
   const node args = line.at("args");
-  daedal rule;
-  rule.initial = args.get<index_t>("initial_gen_length");
-  rule.high = args.get<float>("high_conf_threshold");
-  rule.low = args.get<float>("low_conf_threshold");
-  rule.expansion = args.get<index_t>("expansion_factor");
-  rule.grow_below = args.get<float>("eos_confidence_threshold");
-  rule.expand_below = args.get<float>("expand_eos_confidence_threshold");
-  rule.end_window = args.get<index_t>("eos_check_tokens");
+  const auto initial = args.get<index_t>("initial_gen_length");
   recorded_decode r = decode_of(line);
   r.length = static_cast<index_t>(r.prompt.size()) + args.get<index_t>("max_gen_length");
   r.block_length = args.get<index_t>("block_length");
-  r.first.resize(static_cast<std::size_t>(std::min(
-                     rule.initial, r.length - static_cast<index_t>(r.prompt.size()))),
-                 r.model.mask_id);
+  r.first.resize(
+      static_cast<std::size_t>(std::min(initial, r.length - static_cast<index_t>(r.prompt.size()))),
+      r.model.mask_id);
   tokens now = r.first;
   add_passes(r, now, line.at("steps"));
-  return replay(r, rule);
+  return replay(r,
+                text("daedal(",
+                     initial,
+                     ", ",
+                     args.get<double>("high_conf_threshold"),
+                     ", ",
+                     args.get<double>("low_conf_threshold"),
+                     ", ",
+                     args.get<index_t>("expansion_factor"),
+                     ", ",
+                     args.get<double>("eos_confidence_threshold"),
+                     ", ",
+                     args.get<double>("expand_eos_confidence_threshold"),
+                     ", ",
+                     args.get<index_t>("eos_check_tokens"),
+                     ")"));
 }
 
 }  // namespace unmask::goldens

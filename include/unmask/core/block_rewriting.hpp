@@ -6,11 +6,11 @@
 namespace UNMASK_NAMESPACE {
 
 /// A rule that rewrites the scored block as a whole, and may move text in it:
-/// `rewrite_block(rows, context)` is called once a step, by one thread, in place of the commit rule.
-/// It sees every position of the scored range, masked or committed, and its row, and says what is
-/// written there. Declared by `static constexpr bool rewrites_blocks = true`, in a part that also
-/// has `schedule`, `track` and `commits`, which returns false. `context.at` concerns the first
-/// position.
+/// `rewrite_block(rows, context)` is called once a step, by one thread, in place of the commit
+/// rule. It sees every position of the scored range, masked or committed, and its row, and says
+/// what is written there. Declared by `static constexpr bool rewrites_blocks = true`, in a part
+/// that also has `schedule`, `track` and `commits`, which returns false. `context.at` concerns the
+/// first position.
 ///
 /// `rows` (step::block_rows) has, for i in [0, rows.size()) from the left:
 ///
@@ -28,11 +28,12 @@ namespace UNMASK_NAMESPACE {
 ///    ones or committed ones with a token. The sequence is then longer or shorter.
 ///
 /// Positions without a call stay as they are. After the writes the block is put together from left
-/// to right and cut at its end; positions that become free there are masked. Everything that belongs
-/// to a position moves with its token (step::move_position).
+/// to right and cut at its end; positions that become free there are masked. Everything that
+/// belongs to a position moves with its token (step::move_position).
 ///
-/// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions, prompt
-/// included, of the sequence_shape::length that it may have. Every decode has to end: a part says how many passes it takes in extra_forwards(sequence_shape).
+/// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions,
+/// prompt included, of the sequence_shape::length that it may have. Every decode has to end: a part
+/// says how many passes it takes in extra_forwards(sequence_shape).
 template <class P>
 concept block_rewriting = part<P> && requires {
   requires bool { P::rewrites_blocks };

@@ -140,13 +140,14 @@ UNMASK_RULE(gate_of_commits,
             !(c.gates && (c.branches() || c.remasks || c.renoises)),
             "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
             "their tokens are written without being tested")
-UNMASK_RULE(block_rewriting_alone,
-            !c.rewrites_blocks || !(c.branches() || c.remasks || c.remasks_least > 0 ||
-                                    c.renoises || c.gates || c.layered() || c.compares ||
-                                    c.truncations > 0 || c.tracks_with_memory || c.draws > 0),
-            "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
-            "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
-            "positions or skip positions at layers: it decides alone")
+UNMASK_RULE(
+    block_rewriting_alone,
+    !c.rewrites_blocks ||
+        !(c.branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
+          c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0),
+    "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
+    "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
+    "positions or skip positions at layers: it decides alone")
 #undef UNMASK_RULE
 
 }  // namespace goes_together

@@ -69,11 +69,11 @@ struct part_traits {
   bool remembers = false;        ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool remasks_least = false;  ///< remasks the least certain tokens
+  bool remasks_least = false;    ///< remasks the least certain tokens
   bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
   bool grows = false;            ///< sequences begin shorter than they may become
-  bool goes_on = false;        ///< may go on without masked positions
-  bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
+  bool goes_on = false;          ///< may go on without masked positions
+  bool rewrites = false;         ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
   bool renoises = false;
   bool reduces = false;
@@ -142,8 +142,7 @@ inline constexpr part_traits traits_of{
     .rewrites_blocks = block_rewriting<P>,
     .grows = growing<P>,
     .goes_on = going_on<P>,
-    .rewrites =
-        token_editing<P> || remasking<P> || remasking_least<P> || block_rewriting<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .renoises = renoising<P>,
     .reduces = step_reducing<P>,

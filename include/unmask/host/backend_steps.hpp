@@ -55,8 +55,10 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   if (options.constraints.empty()) {
     return;
   }
-  host::detail::check_constrained(
-      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy), step::rewrites_blocks_now(policy));
+  host::detail::check_constrained(step::branches_now(policy),
+                                  step::remasks_now(policy),
+                                  step::renoises_now(policy),
+                                  step::rewrites_blocks_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

@@ -12,8 +12,8 @@ struct token_choice {
   float probability = 0.0F;
 };
 
-/// What becomes of a scored position, in slot_arrays::keys: whether it stays, and how many positions
-/// are inserted before it. Beside them its index in the range.
+/// What becomes of a scored position, in slot_arrays::keys: whether it stays, and how many
+/// positions are inserted before it. Beside them its index in the range.
 struct text_edit {
   static constexpr std::uint64_t erases = std::uint64_t{1} << 63U;
   [[nodiscard]] UNMASK_HD static std::uint64_t of(index_t i, index_t inserts) {
@@ -71,8 +71,8 @@ class block_rows {
       }
     }
     if (c.token != no_token && all.valid()) {
-      c.probability = math::divide(math::exp_nonpositive(math::min(logit - all.best, 0.0F)),
-                                   1.0F + all.rest);
+      c.probability =
+          math::divide(math::exp_nonpositive(math::min(logit - all.best, 0.0F)), 1.0F + all.rest);
     }
     return c;
   }

@@ -10,9 +10,9 @@ namespace UNMASK_NAMESPACE {
 
 /// Decodes block after block, edits what is committed, and lets the model erase tokens and insert
 /// new ones (LLaDA2.2): two tokens of the vocabulary are commands. `erase_token`, proposed at a
-/// position, removes it, and the text of the block moves left; `insert_token` puts a masked position
-/// before it, and the text moves right. What leaves the block at its end is lost; positions that
-/// become free there are masked. The length of the sequence stays.
+/// position, removes it, and the text of the block moves left; `insert_token` puts a masked
+/// position before it, and the text moves right. What leaves the block at its end is lost;
+/// positions that become free there are masked. The length of the sequence stays.
 ///
 /// A pass is over one block; blocks are aligned at multiples of the block length from position 0,
 /// so that the first contains the end of the prompt. An *original* position was masked when the
@@ -43,8 +43,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: threshold and edit_threshold in [0, 1], most_edits in [0, 62], block_length <= 64;
 /// erase_token and insert_token in the vocabulary and different, or -1 for none.
 /// State: 5.5 KB a sequence. Cost: one thread, O(block_length * (block_length + memory)) a step; at
-/// most block_length + most_edits + 2 passes a block. The block counts as seen by a hash of 64 bits.
-/// Source: SGLang 0.5.23, `JointThresholdInDel` of `srt/dllm/algorithm` (sgl-project/sglang,
+/// most block_length + most_edits + 2 passes a block. The block counts as seen by a hash of 64
+/// bits. Source: SGLang 0.5.23, `JointThresholdInDel` of `srt/dllm/algorithm` (sgl-project/sglang,
 /// Apache-2.0); no paper is known.
 struct joint_threshold_indel {
   float threshold = 0.5F;
@@ -60,11 +60,11 @@ struct joint_threshold_indel {
   struct sequence_state {
     index_t block = 0;
     index_t updates = 0;
-    index_t edits = 0;      ///< steps of the block without a masked original position
-    index_t seen = 0;       ///< number of `blocks`
-    bool repeats = false;   ///< the block is one of them
-    bool ended = false;     ///< the step decides nothing more on the block
-    bool decides = false;   ///< the pass that is planned
+    index_t edits = 0;     ///< steps of the block without a masked original position
+    index_t seen = 0;      ///< number of `blocks`
+    bool repeats = false;  ///< the block is one of them
+    bool ended = false;    ///< the step decides nothing more on the block
+    bool decides = false;  ///< the pass that is planned
     std::uint64_t blocks[most_steps] = {};  ///< hashes of the block before each step
     index_t written_count[most_positions] = {};
     token_id written[most_positions][memory] = {};  ///< by position of the block, a ring
@@ -179,9 +179,12 @@ struct joint_threshold_indel {
                             : rows.best(i);
       proposed[i] = {best.token, best.probability, false};
     }
-    const index_t taken_original = take_masked(
-        rows, proposed, original == 0 || is_final ? masked : 1 + masked - original,
-        original == 0 || is_final ? 2.0F : threshold, is_original);
+    const index_t taken_original =
+        take_masked(rows,
+                    proposed,
+                    original == 0 || is_final ? masked : 1 + masked - original,
+                    original == 0 || is_final ? 2.0F : threshold,
+                    is_original);
     if (most_edits == 0 && original > 0 && taken_original == original) {
       is_final = true;
       take_all(rows, proposed);
@@ -255,11 +258,8 @@ struct joint_threshold_indel {
 
   // Takes the masked positions with a confidence above `bound` or, if there are fewer than `least`,
   // so many of highest confidence. Returns how many of them are original.
-  UNMASK_HD static index_t take_masked(const auto& rows,
-                                       choice* proposed,
-                                       index_t least,
-                                       float bound,
-                                       const auto& is_original) {
+  UNMASK_HD static index_t take_masked(
+      const auto& rows, choice* proposed, index_t least, float bound, const auto& is_original) {
     index_t taken = 0;
     index_t taken_original = 0;
     const auto add = [&](index_t i) {

@@ -31,11 +31,11 @@ namespace UNMASK_NAMESPACE {
 /// An invalid row has confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas,
 /// layer rules or constraints.
 /// Range: initial, expansion and end_window at least 1; thresholds in [0, 1].
-/// State: 8 bytes a sequence. Cost: one thread, O(answer) a step; at most one pass for each position
-/// that the answer may have, and one for each expansion.
-/// Source: Li et al., "Beyond Fixed: Training-Free Variable-Length Denoising for Diffusion Large
-/// Language Models" (DAEDAL), 2025, sections 3.2 and 3.3; released code in `LLaDA_DAEDAL.py`
-/// (Li-Jinsong/DAEDAL, Apache-2.0), from which the appended EOS tokens come.
+/// State: 8 bytes a sequence. Cost: one thread, O(answer) a step; at most one pass for each
+/// position that the answer may have, and one for each expansion. Source: Li et al., "Beyond Fixed:
+/// Training-Free Variable-Length Denoising for Diffusion Large Language Models" (DAEDAL), 2025,
+/// sections 3.2 and 3.3; released code in `LLaDA_DAEDAL.py` (Li-Jinsong/DAEDAL, Apache-2.0), from
+/// which the appended EOS tokens come.
 struct daedal {
   index_t initial = 64;
   float high = 0.9F;
