@@ -50,6 +50,9 @@ class author {
     if (d_.chance(0.03)) {
       return anything();
     }
+    if (d_.chance(0.06)) {
+      return moving();
+    }
     const family f = random_family();
     written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
@@ -132,6 +135,17 @@ class author {
     f.edits = !is_left_alone && d_.chance(0.6);
     f.edits_tokens = !is_left_alone && !f.renoises && d_.chance(0.35);
     return f;
+  }
+
+  /// A rule that moves text, and parts that go with it.
+  written_policy moving() {
+    written_policy all = {part(d_.chance(0.5) ? "daedal" : "joint_threshold_indel")};
+    add(all, part_stage::ranking, 0.2, 1);
+    add(all, part_stage::logits_transform, 0.2, 1);
+    add(all, part_stage::stop, 0.3, 1, {model_.eos_token == no_token ? "stop_at_eos" : ""});
+    add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
+    shuffle(all);
+    return all;
   }
 
   /// A few parts, whatever they are.

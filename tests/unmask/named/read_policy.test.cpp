@@ -477,7 +477,7 @@ with_argument(const known_part& part, const part_argument& a, const std::string&
     }
   }
   text += std::string(a.name) + "=" + value + ")";
-  const bool commits = part.stage == part_stage::commit_rule;
+  const bool commits = part.decides();
   text += commits ? "" : "+tokens_per_step";
   text += part.stage == part_stage::truncation ? "+sampling" : "";
   return text;

@@ -44,8 +44,12 @@ namespace UNMASK_NAMESPACE {
 /// erase_token and insert_token in the vocabulary and different, or -1 for none.
 /// State: 5.5 KB a sequence. Cost: one thread, O(block_length * (block_length + memory)) a step; at
 /// most block_length + most_edits + 2 passes a block. The block counts as seen by a hash of 64
-/// bits. Source: SGLang 0.5.23, `JointThresholdInDel` of `srt/dllm/algorithm` (sgl-project/sglang,
-/// Apache-2.0); no paper is known.
+/// bits.
+/// Example: `joint_threshold_indel(erase_token=4)`, rows a90 e90 c90, then a90 c90 d90: `ac_` `acd`
+/// `acd`.
+/// Example: `joint_threshold_indel(insert_token=5)`, rows a90 f90 c90, then a90 b90 c90: `a__`
+/// `abc` `abc`. Source: SGLang 0.5.23, `JointThresholdInDel` of `srt/dllm/algorithm`
+/// (sgl-project/sglang, Apache-2.0); no paper is known.
 struct joint_threshold_indel {
   float threshold = 0.5F;
   float edit_threshold = 0.0F;

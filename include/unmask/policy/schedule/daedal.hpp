@@ -32,7 +32,10 @@ namespace UNMASK_NAMESPACE {
 /// layer rules or constraints.
 /// Range: initial, expansion and end_window at least 1; thresholds in [0, 1].
 /// State: 8 bytes a sequence. Cost: one thread, O(answer) a step; at most one pass for each
-/// position that the answer may have, and one for each expansion. Source: Li et al., "Beyond Fixed:
+/// position that the answer may have, and one for each expansion.
+/// Example: `daedal(2, 0.5, expansion=2, end_window=2)`, rows a90 b90 c90 e90, EOS e: `____` `____`
+/// `abce`.
+/// Source: Li et al., "Beyond Fixed:
 /// Training-Free Variable-Length Denoising for Diffusion Large Language Models" (DAEDAL), 2025,
 /// sections 3.2 and 3.3; released code in `LLaDA_DAEDAL.py` (Li-Jinsong/DAEDAL, Apache-2.0), from
 /// which the appended EOS tokens come.
