@@ -188,8 +188,7 @@ class sequence_oracle {
   [[nodiscard]] index_t winner_of(const step_record& now) const {
     for (const segment& s : now.segments) {
       for (const candidate_entry& e : now.candidates) {
-        if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
-            e.outcome == candidate_outcome::from_branch) {
+        if (s.branch > 0 && now.planned.places(s.branch, e.position) && e.outcome == candidate_outcome::from_branch) {
           return s.branch;
         }
       }
@@ -389,7 +388,7 @@ class sequence_oracle {
       if (!opens) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
-              return s.branch == winner && s.placed.position == e.position;
+              return s.branch == winner && now.planned.places(winner, e.position);
             });
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);

@@ -25,13 +25,25 @@ UNMASK_HD inline void begin_report(const auto& t, const slot_arrays& m) {
 /// The phases of a step, in their order. Each reads and writes the slot's memory.
 namespace step_phase {
 
-/// Clears the changes of the previous step, and selects the branch whose rows this step uses.
+/// Lane 0: clears the changes of the previous step.
+UNMASK_HD inline void clear_changes(const slot_arrays& m) {
+  m.state->view.changed = 0;
+  m.state->view.rewritten = m.state->view.length;
+  m.state->view.first_changed = m.state->view.length;
+}
+
+/// Clears the changes of the previous step, and selects the branch whose rows this step uses: with
+/// drafts, the sequence itself.
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
-    m.state->view.changed = 0;
-    m.state->view.rewritten = m.state->view.length;
-    m.state->view.first_changed = m.state->view.length;
+    clear_changes(m);
+    if constexpr (Policy::drafts) {
+      m.state->winner = 0;
+    }
+  }
+  if constexpr (Policy::drafts) {
+    t.sync();
   }
   step::select_winner(t, m);
 }
@@ -100,6 +112,26 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
   phase::want_rows(t, m);
 }
 
+/// Starts a step from rows that the pass of the last one has, of a draft.
+template <class Policy>
+UNMASK_HD void start_next(const auto& t, const slot_memory<Policy>& m) {
+  if (t.lane() == 0) {
+    set_aside(m);
+    begin_report(t, m);
+    clear_changes(m);
+  }
+  t.sync();
+}
+
+/// Reports the tokens of all steps of a pass.
+template <class Policy>
+UNMASK_HD void end_pass(const auto& t, const slot_memory<Policy>& m) {
+  if (t.lane() == 0 && m.drafts != nullptr) {
+    put_back(m);
+  }
+  t.sync();
+}
+
 /// Prepares the inputs of the next read.
 template <class Policy>
 UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
@@ -118,8 +150,24 @@ UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* an
   }
 }
 
-/// Decides one step of one slot from the records in m.records, and plans the next. `answer` are the
-/// constraints of the sequence, or null.
+/// Decides a step from the rows of the winner, and plans the next. Returns the scored range.
+template <class Policy, class Answer>
+UNMASK_HD range decide_rows(const deciding_group auto& t,
+                            const slot_memory<Policy>& m,
+                            Answer* answer) {
+  step_phase::process(t, m);
+  const index_t count = step_phase::rank(t, m);
+  step_phase::apply_commit_rule(t, m, count);
+  step_phase::gate(t, m, count, answer);
+  const range scored = m.status->next.score;
+  step_phase::commit(t, m, answer);
+  place(m, answer);
+  step_phase::plan(t, m);
+  return scored;
+}
+
+/// Decides one step of one slot from the records in m.records, with drafts perhaps several, and
+/// plans the next. `answer` are the constraints of the sequence, or null.
 ///
 /// Cost: O(n log^2 n) exchanges for n scored positions, distributed over the thread group.
 /// Allocates nothing and waits only at the group's barriers.
@@ -131,15 +179,18 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
-  step_phase::process(t, m);
-  const index_t count = step_phase::rank(t, m);
-  step_phase::apply_commit_rule(t, m, count);
-  step_phase::gate(t, m, count, answer);
-  const range scored = m.status->next.score;
-  step_phase::commit(t, m, answer);
-  place(m, answer);
-  step_phase::plan(t, m);
+  range scored = decide_rows(t, m, answer);
+  if constexpr (Policy::drafts) {
+    t.sync();
+    while (has_next_rows(m)) {
+      t.sync();
+      step_phase::start_next(t, m);
+      scored = decide_rows(t, m, answer);
+    }
+    step_phase::end_pass(t, m);
+  }
   create_branches(t, m, scored);
+  create_drafts(t, m, scored);
   step_phase::prepare_reads(t, m);
 }
 
@@ -159,6 +210,9 @@ UNMASK_HD inline void begin_view(const slot_arrays& m) {
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
   s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
+  if (m.drafts != nullptr) {
+    *m.drafts = {};
+  }
 }
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose

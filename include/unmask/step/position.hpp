@@ -331,7 +331,15 @@ template <statistics S>
 [[nodiscard]] UNMASK_HD inline commit_entry entry_of(
     const slot_arrays& m, index_t position, token_id token, float log_probability, index_t rank) {
   const step_info at = info_of(*m.state, m.status->next, position);
-  return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step, rank};
+  const index_t spared = m.drafts == nullptr ? 0 : m.drafts->spared;
+  return {m.slot,
+          position,
+          token,
+          log_probability,
+          at.step - spared,
+          at.block_index,
+          at.block_step,
+          rank};
 }
 
 /// Lane 0: writes a token to a masked position, and reports it.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/knob.hpp>
+#include <unmask/core/part.hpp>
+
+namespace UNMASK_NAMESPACE {
+
+/// Drafts: several steps from one forward pass, with the tokens of one step a pass.
+///
+/// After a step, the best-ranked candidates that it did not commit become up to `branches` drafts:
+/// draft 1 is the sequence with the best `tokens` of them placed, draft j the one before it with
+/// the next `tokens`. The next pass runs the sequence and its drafts, in one batch. The step is
+/// decided from the rows of the sequence itself; if its commits lead to the state of a draft, that
+/// state has been run, and the next step is decided at once from its rows. So it goes on until a
+/// step leads to a state that is no draft.
+///
+/// Every step is the one that a decode without drafts takes: the tokens are the same, whatever the
+/// model, the ranking, the commit rule, the schedule and the cache, and the passes never more. A
+/// draft that would complete the scored range is not run, because it leaves nothing to decide.
+/// Steps, not passes, are what `max_steps` and rules that count steps count.
+///
+/// `tokens` is best the number that the commit rule commits in a step, and 1 for rules that commit
+/// what is certain: drafts of another size are rarely reached. A pass runs up to 1 + branches
+/// sequences, so drafts pay where a pass of several costs little more than one of one.
+///
+/// Range: branches in [0, session_capacity::branches]; tokens >= 1; branches * tokens <= 16.
+/// Ties: as the ranking. A candidate that a part ranks last or rejects is not drafted.
+/// State: 2 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
+/// Does not go with parts that rewrite committed tokens, draw tokens, store tokens between steps
+/// (trace_credit) or skip positions at layers, with constraints, nor with lookahead.
+/// Example: `tokens_per_step + drafts(1)`, rows a90 b80 c70: `a__` `abc`.
+/// Source: S. Wu and J. Zhang, Free Draft-and-Verification: toward lossless parallel decoding for
+/// diffusion large language models (2025), section 4. Its draft_steps counts the sequence, whose
+/// tokens are certain: draft_steps = branches + 1. Its code runs a pass for a first draft that
+/// completes the block; accepts, with a threshold, a draft with some of the tokens of a step
+/// (full attention), which is another decode than without drafts; and reads blocks ahead (`eager`).
+struct drafts {
+  index_t branches = 3;
+  index_t tokens = 1;
+
+  static constexpr statistics required = stat::none;
+
+  static constexpr part_label label{
+      "drafts", "runs states that later steps may reach, and decides several steps from one pass"};
+  static constexpr knob<drafts> knobs[] = {
+      {"branches", &drafts::branches, within(0, max_branches)},
+      {"tokens", &drafts::tokens, within(1, max_branches)}};
+
+  void check(const sequence_shape&) const {
+    check_argument(branches * tokens <= max_branches,
+                   "drafts::branches * drafts::tokens",
+                   branches * tokens,
+                   "at most ",
+                   max_branches);
+  }
+
+  /// False with 0 branches.
+  [[nodiscard]] UNMASK_HD bool branches_now() const { return branches > 0; }
+  [[nodiscard]] UNMASK_HD index_t drafted_tokens() const { return tokens; }
+};
+static_assert(drafting<drafts> && !branching<drafts>);
+
+}  // namespace unmask
