@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
+#include "goldens/freedave.hpp"
 #include "goldens/lines.hpp"
 #include "goldens/place.hpp"
 #include "goldens/verdict.hpp"
@@ -278,6 +279,7 @@ constexpr rule table[] = {
     {"uncode.remdm_loop", check<remdm_loop>},
     {"remdm_conf", check<remdm_conf>},
     {"rcr", check<rcr>},
+    {"freedave", check_freedave},
 };
 
 }  // namespace

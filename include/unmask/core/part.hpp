@@ -357,13 +357,15 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
 };
 
 /// Drafts (policy/drafts.hpp): after each step up to `branches` states that later steps may reach,
-/// each with `drafted_tokens()` more of the best-ranked candidates than the one before it, are run beside
-/// the sequence; a step whose commits lead to one of them is followed by the next step at once,
-/// from the rows of that state.
+/// each with `tokens` more of the best-ranked candidates than the one before it, are run beside the
+/// sequence; a step whose commits lead to one of them is followed by the next step at once, from
+/// the rows of that state. With `partial` a step commits no more than the largest draft of which it
+/// commits every token.
 template <class P>
 concept drafting = part<P> && requires(const P& p) {
   { p.branches } -> std::convertible_to<index_t>;
-  { p.drafted_tokens() } -> std::same_as<index_t>;
+  { p.tokens } -> std::convertible_to<index_t>;
+  { p.partial } -> std::convertible_to<bool>;
 };
 
 /// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express:

@@ -24,6 +24,10 @@ namespace UNMASK_NAMESPACE {
 /// what is certain: drafts of another size are rarely reached. A pass runs up to 1 + branches
 /// sequences, so drafts pay where a pass of several costs little more than one of one.
 ///
+/// With `partial` a step commits no more than the largest draft of which it commits every token,
+/// and the next step is decided from the rows of that draft: the rule of the release for rules that
+/// commit several tokens. The tokens may then be others than without drafts.
+///
 /// Range: branches in [0, session_capacity::branches]; tokens >= 1; branches * tokens <= 16.
 /// Ties: as the ranking. A candidate that a part ranks last or rejects is not drafted.
 /// State: 2 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
@@ -31,13 +35,14 @@ namespace UNMASK_NAMESPACE {
 /// (trace_credit) or skip positions at layers, with constraints, nor with lookahead.
 /// Example: `tokens_per_step + drafts(1)`, rows a90 b80 c70: `a__` `abc`.
 /// Source: S. Wu and J. Zhang, Free Draft-and-Verification: toward lossless parallel decoding for
-/// diffusion large language models (2025), section 4. Its draft_steps counts the sequence, whose
-/// tokens are certain: draft_steps = branches + 1. Its code runs a pass for a first draft that
-/// completes the block; accepts, with a threshold, a draft with some of the tokens of a step
-/// (full attention), which is another decode than without drafts; and reads blocks ahead (`eager`).
+/// diffusion large language models (2025), section 4. Its draft_steps counts the first
+/// draft, which needs no check and is the sequence itself here: draft_steps = branches + 1. Its code
+/// runs a pass for a first draft that completes the block; is `partial` with full attention; and
+/// reads and drafts blocks ahead (`eager`).
 struct drafts {
   index_t branches = 3;
   index_t tokens = 1;
+  bool partial = false;
 
   static constexpr statistics required = stat::none;
 
@@ -45,7 +50,8 @@ struct drafts {
       "drafts", "runs states that later steps may reach, and decides several steps from one pass"};
   static constexpr knob<drafts> knobs[] = {
       {"branches", &drafts::branches, within(0, max_branches)},
-      {"tokens", &drafts::tokens, within(1, max_branches)}};
+      {"tokens", &drafts::tokens, within(1, max_branches)},
+      {"partial", &drafts::partial}};
 
   void check(const sequence_shape&) const {
     check_argument(branches * tokens <= max_branches,
@@ -57,7 +63,6 @@ struct drafts {
 
   /// False with 0 branches.
   [[nodiscard]] UNMASK_HD bool branches_now() const { return branches > 0; }
-  [[nodiscard]] UNMASK_HD index_t drafted_tokens() const { return tokens; }
 };
 static_assert(drafting<drafts> && !branching<drafts>);
 

@@ -77,6 +77,7 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
+  keep_to_draft(t, m);
 }
 
 /// Refuses accepted candidates that cannot stand together with those before them; then masks the

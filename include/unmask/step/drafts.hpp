@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/position.hpp>
+#include <unmask/step/outcome.hpp>
 
 /// Drafts (policy/drafts.hpp): states that later steps may reach, which the next pass runs beside
 /// the sequence, and the steps that are decided from their rows.
@@ -117,9 +117,43 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::drafts>>();
 }
 
+/// With drafts of which a part may be accepted: keeps a step to the largest draft of which it
+/// commits every token.
+template <class Policy>
+UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
+  if constexpr (Policy::drafts) {
+    if (!drafts_now(*m.policy) || !drafting_of(m).partial) {
+      return;
+    }
+    if (t.lane() == 0) {
+      const plan& now = m.status->next;
+      index_t draft = m.state->winner;
+      index_t k = now.placed(draft).last;
+      for (index_t b = draft + 1; b <= now.branches; ++b) {
+        const auto is_committed = [&](const placement& p) {
+          const index_t i = p.position - now.score.first;
+          return is_accepted(m.roles[i]) && phase::proposal(m, i) == p.token;
+        };
+        while (k < now.placed(b).last && is_committed(now.branch[k])) {
+          ++k;
+        }
+        draft = k == now.placed(b).last ? b : draft;
+      }
+      for (index_t i = 0; draft > m.state->winner && i < now.score.size(); ++i) {
+        const bool stays = now.places(draft, now.score.first + i);
+        m.roles[i] = is_accepted(m.roles[i]) && !stays ? role::candidate : m.roles[i];
+      }
+    }
+    t.sync();
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+}
+
 /// Places the tokens of the next drafts: the best-ranked candidates of the last step (`scored`)
-/// that are still masked and will be scored. None if that would fill what is scored. By lane 0:
-/// there are few.
+/// that are still masked and will be scored. None of all of those, from which nothing would be left
+/// to decide, unless a step may commit a part of its tokens only. By lane 0: there are few.
 template <class Policy>
 UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::drafts) {
@@ -129,13 +163,14 @@ UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range 
     }
     if (t.lane() == 0) {
       const token_id mask = m.state->model.mask_token;
-      const index_t tokens = drafting_of(m).drafted_tokens();
+      const index_t tokens = drafting_of(m).tokens;
       const index_t wanted = math::min(drafting_of(m).branches, max_branches);
+      const bool may_complete = drafting_of(m).partial;
       const index_t masked = m.state->view.masked_in(next.score);
       m.drafts->masked = m.state->view.masked_count;
       index_t placed = 0;
       for (index_t r = 0; r < scored.size() && m.keys[r] != no_key && next.branches < wanted &&
-                          placed < max_branches && placed + 1 < masked;
+                          placed < max_branches && (placed + 1 < masked || may_complete);
            ++r) {
         const index_t i = key_index(m.keys[r]);
         const index_t position = scored.first + i;
