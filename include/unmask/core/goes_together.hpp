@@ -53,8 +53,8 @@ UNMASK_RULE(one_cost,
 UNMASK_RULE(
     layers_without_branches,
     !(c.layered() && c.branches()),
-    "a policy with lookahead or drafts cannot skip positions at its layers: each branch would "
-    "need its own stored hidden states")
+    "a policy with lookahead cannot skip positions at its layers, nor one with drafts: each branch "
+    "would need its own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
