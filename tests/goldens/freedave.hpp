@@ -44,16 +44,16 @@ class freedave_line {
           "with a threshold the release also commits what is certain in the blocks that follow");
     }
     const auto per_step = args_.get<index_t>("token_per_step");
-    const std::string policy =
-        text(args_.get<double>("alg_temp") < 0 ? "left_to_right" : "by_confidence",
-             " + ",
-             has_threshold ? text("threshold(", args_.get<double>("confidence_threshold"), ", true)")
-                           : text("tokens_per_step(", per_step, ")"),
-             " + drafts(",
-             args_.get<index_t>("draft_steps") - 1,
-             ", ",
-             per_step,
-             partial_ ? ", true)" : ")");
+    const std::string policy = text(
+        args_.get<double>("alg_temp") < 0 ? "left_to_right" : "by_confidence",
+        " + ",
+        has_threshold ? text("threshold(", args_.get<double>("confidence_threshold"), ", true)")
+                      : text("tokens_per_step(", per_step, ")"),
+        " + drafts(",
+        args_.get<index_t>("draft_steps") - 1,
+        ", ",
+        per_step,
+        partial_ ? ", true)" : ")");
     const auto length = static_cast<index_t>(x_.size());
     // Blocks of absolute multiples: the prompt is a fixed part of the first ones.
     std::vector<std::uint8_t> editable(x_.size(), 1);
@@ -99,8 +99,8 @@ class freedave_line {
  private:
   /// What the row of position q sees: with attention by block, up to the end of its own.
   [[nodiscard]] std::span<const token> seen(const tokens& x, index_t q) const {
-    const std::size_t end = in_blocks_ ? static_cast<std::size_t>((q / block_ + 1) * block_)
-                                       : x.size();
+    const std::size_t end =
+        in_blocks_ ? static_cast<std::size_t>((q / block_ + 1) * block_) : x.size();
     return std::span(x).first(std::min(end, x.size()));
   }
   [[nodiscard]] static tokens text_of(const segment& s, tokens x) {
@@ -194,8 +194,8 @@ class freedave_line {
     }
     const node drafts = step.at("drafts");
     const int length = step.get<int>("window");
-    const range window = in_blocks_ ? range{start_, start_ + length}
-                                    : range{0, static_cast<int>(x_.size())};
+    const range window =
+        in_blocks_ ? range{start_, start_ + length} : range{0, static_cast<int>(x_.size())};
     std::size_t k = 0;
     for (; k < drafts.size(); ++k) {
       const tokens draft = with(drafts.at(k), start_);

@@ -249,9 +249,12 @@ class lopa_trace {
                     ", got ",
                     static_cast<int>(x.size()) - r.prefix_end);
       }
-      if (!is_close(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F, recorded.creation_conf)) {
+      if (!is_close(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F,
+                    recorded.creation_conf)) {
         return difference_of(
-            "creation_conf", recorded.creation_conf, static_cast<double>(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F));
+            "creation_conf",
+            recorded.creation_conf,
+            static_cast<double>(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F));
       }
       if (recorded.base != (s.branch == 0)) {
         return difference_of("base", recorded.base, s.branch == 0);

@@ -622,7 +622,8 @@ bool same_placed(const plan& a, const plan& b) {
   return is_same;
 }
 bool same(const segment& a, const segment& b) {
-  return a.branch == b.branch && same(a.query, b.query) && same(a.rows, b.rows) && same(a.keys, b.keys) && a.evict == b.evict;
+  return a.branch == b.branch && same(a.query, b.query) && same(a.rows, b.rows) &&
+         same(a.keys, b.keys) && a.evict == b.evict;
 }
 bool same(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&
@@ -748,7 +749,8 @@ void compare(const std::vector<std::vector<step_record>>& got,
     for (std::size_t k = 0; k < steps; ++k) {
       const step_record& a = got[i][k];
       const step_record& b = expected[i][k];
-      const char* what = !same(a.segments, b.segments) || !same_placed(a.planned, b.planned)             ? "request"
+      const char* what = !same(a.segments, b.segments) || !same_placed(a.planned, b.planned)
+                             ? "request"
                          : a.tokens != b.tokens                    ? "tokens"
                          : !same(a.report, b.report)               ? "report"
                          : !same(a.commits, b.commits)             ? "commits"

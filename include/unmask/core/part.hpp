@@ -356,18 +356,6 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
   { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
 };
 
-/// Drafts (policy/drafts.hpp): after each step up to `branches` states that later steps may reach,
-/// each with `tokens` more of the best-ranked candidates than the one before it, are run beside the
-/// sequence; a step whose commits lead to one of them is followed by the next step at once, from
-/// the rows of that state. With `partial` a step commits no more than the largest draft of which it
-/// commits every token.
-template <class P>
-concept drafting = part<P> && requires(const P& p) {
-  { p.branches } -> std::convertible_to<index_t>;
-  { p.tokens } -> std::convertible_to<index_t>;
-  { p.partial } -> std::convertible_to<bool>;
-};
-
 /// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express:
 /// `check(sequence_shape)`. Errors: it throws std::invalid_argument that names argument, value and
 /// rule. Called on the host when a sequence starts, after the check of the knobs and before any

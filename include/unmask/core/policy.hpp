@@ -114,8 +114,8 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
-    drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> || probing<P> ||
-    caching<P> || layer_rule<P> || evicting<P> || gating<P>;
+    drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> ||
+    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {

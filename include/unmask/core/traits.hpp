@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/block_end.hpp>
+#include <unmask/core/drafting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -56,7 +57,7 @@ struct part_traits {
   bool ranks_by_confidence = false;
   bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
-  bool branches = false;    ///< has lookahead branches
+  bool branches = false;  ///< has lookahead branches
   bool drafts = false;
   bool draws = false;
   bool caches = false;
@@ -112,8 +113,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises || skips ||
-           picks;
+    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
+           skips || picks;
   }
 };
 

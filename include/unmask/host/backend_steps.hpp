@@ -29,7 +29,7 @@ UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises) {
   const char* const why =
-      branches ? "lookahead or drafts yet: a branch places tokens without testing them"
+      branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/drafting.hpp>
 #include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -16,9 +16,10 @@ namespace UNMASK_NAMESPACE {
 /// step leads to a state that is no draft.
 ///
 /// Every step is the one that a decode without drafts takes: the tokens are the same, whatever the
-/// model, the ranking, the commit rule, the schedule and the cache, and the passes never more. A
+/// model, the ranking, the commit rule, the schedule and the cache, and the passes never more.
+/// (With a part that reads the text, such as repetition_penalty, sums are rounded otherwise.) A
 /// draft that would complete the scored range is not run, because it leaves nothing to decide.
-/// Steps, not passes, are what `max_steps` and rules that count steps count.
+/// `max_steps` and rules that count steps count those, not passes; reports count passes.
 ///
 /// `tokens` is best the number that the commit rule commits in a step, and 1 for rules that commit
 /// what is certain: drafts of another size are rarely reached. A pass runs up to 1 + branches
@@ -35,10 +36,13 @@ namespace UNMASK_NAMESPACE {
 /// (trace_credit) or skip positions at layers, with constraints, nor with lookahead.
 /// Example: `tokens_per_step + drafts(1)`, rows a90 b80 c70: `a__` `abc`.
 /// Source: S. Wu and J. Zhang, Free Draft-and-Verification: toward lossless parallel decoding for
-/// diffusion large language models (2025), section 4. Its draft_steps counts the first
-/// draft, which needs no check and is the sequence itself here: draft_steps = branches + 1. Its code
-/// runs a pass for a first draft that completes the block; is `partial` with full attention; and
-/// reads and drafts blocks ahead (`eager`).
+/// diffusion large language models (2025), its generation and verification of candidates. Its
+/// draft_steps counts the first draft, which needs no check and is the sequence itself here:
+/// draft_steps = branches + 1. Its code runs a pass for a first draft that completes the block; is
+/// `partial` with full attention; and reads and drafts blocks ahead (`eager`). S. Agrawal et al.,
+/// Spiffy (2025), adds drafts that form a graph, whose shape is calibrated beforehand, where these
+/// are a chain; S. Sun et al., PSD (2026), adds drafts of several depths made by the commit rule,
+/// and keeps the deepest that agrees, which is another decode. Neither is here.
 struct drafts {
   index_t branches = 3;
   index_t tokens = 1;
@@ -48,10 +52,9 @@ struct drafts {
 
   static constexpr part_label label{
       "drafts", "runs states that later steps may reach, and decides several steps from one pass"};
-  static constexpr knob<drafts> knobs[] = {
-      {"branches", &drafts::branches, within(0, max_branches)},
-      {"tokens", &drafts::tokens, within(1, max_branches)},
-      {"partial", &drafts::partial}};
+  static constexpr knob<drafts> knobs[] = {{"branches", &drafts::branches, within(0, max_branches)},
+                                           {"tokens", &drafts::tokens, within(1, max_branches)},
+                                           {"partial", &drafts::partial}};
 
   void check(const sequence_shape&) const {
     check_argument(branches * tokens <= max_branches,

@@ -73,7 +73,7 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
   slot_status& out = *m.status;
   out.next = next;
   out.report.end = next.end;
-  out.report.forwards = q.step - (m.drafts == nullptr ? 0 : m.drafts->spared);
+  out.report.forwards = q.step - m.spared();
   out.report.committed_prefix = q.committed_prefix;
   out.report.answer_end = answer_end;
   out.report.masked = q.masked_count;

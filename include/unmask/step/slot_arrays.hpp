@@ -76,6 +76,8 @@ struct role_reason {
 struct draft_state {
   index_t masked = 0;  ///< masked positions of the sequence when its pass was planned
   index_t spared = 0;  ///< steps that were decided without a pass of their own
+  /// For block b, at b % max_active_blocks: such steps when it was first scored.
+  index_t spared_before[max_active_blocks] = {};
   /// Tokens that steps before the last one of a pass have written, ascending; a draft's at most.
   index_t entry_count = 0;
   index_t traced_count = 0;
@@ -189,6 +191,14 @@ struct slot_arrays {
   token_id* suppressed = at.take<token_id>(max_suppressed);
   mark* marks = at.take<mark>(capacity.length);
   layer_memory layers = layer_memory::taken(at, capacity, needs.layered);
+
+  /// Steps so far that were decided without a pass of their own.
+  [[nodiscard]] UNMASK_HD index_t spared() const { return drafts == nullptr ? 0 : drafts->spared; }
+  /// The same since a block was first scored.
+  [[nodiscard]] UNMASK_HD index_t spared_in(index_t block) const {
+    const index_t cell = block & (max_active_blocks - 1);
+    return drafts == nullptr ? 0 : drafts->spared - drafts->spared_before[cell];
+  }
 
   /// Stores why scored position i has its role; nothing without trace.
   UNMASK_HD void note(index_t i, role_reason why) const {

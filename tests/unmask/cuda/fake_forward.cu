@@ -34,8 +34,13 @@ void fake_forward(const segment& s,
   if (s.rows.empty()) {
     return;
   }
-  fill_rows<<<static_cast<unsigned>(s.rows.size()), 256, 0, stream>>>(
-      s, placed_tokens(s), tokens, length, const_cast<T*>(logits.data), logits.columns, logits.stride);
+  fill_rows<<<static_cast<unsigned>(s.rows.size()), 256, 0, stream>>>(s,
+                                                                      placed_tokens(s),
+                                                                      tokens,
+                                                                      length,
+                                                                      const_cast<T*>(logits.data),
+                                                                      logits.columns,
+                                                                      logits.stride);
   device::check(cudaGetLastError(), "launch of fill_rows");
 }
 

@@ -38,8 +38,9 @@ class caching_engine {
         now[static_cast<std::size_t>(p.position)] = p.token;
       }
       memory& m = seen_.emplace_back(kept_);
-      std::copy(
-          now.begin() + s.query.first, now.begin() + s.query.last, m.tokens.begin() + s.query.first);
+      std::copy(now.begin() + s.query.first,
+                now.begin() + s.query.last,
+                m.tokens.begin() + s.query.first);
       for (index_t p = s.query.first; p < s.query.last; ++p) {
         m.states[static_cast<std::size_t>(p)] = mixed(m.tokens, p, 1);
       }

@@ -317,7 +317,8 @@ double naive_score(const lookahead_by<Ranking>& part,
   const auto n = static_cast<double>(lookahead_scores.size());
   const auto counted =
       static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
-  const double creation = s.branch > 0 ? static_cast<double>(s.placed.front().lookahead_score) : 1.0;
+  const double creation =
+      s.branch > 0 ? static_cast<double>(s.placed.front().lookahead_score) : 1.0;
   const auto masks =
       std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
   const bool is_complete = s.branch > 0 && masks == 1;  // the answer
