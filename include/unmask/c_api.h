@@ -129,7 +129,7 @@ typedef struct unmask_options {
   int32_t layers;        ///< layers of the model, for a policy with a layer rule
   int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
                          ///< position then stays masked, and a decode may need max_steps to end
-  int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
+  int32_t branches;      ///< branches that there is memory for, at least; up to 16
   int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
                            ///< whose steps take turns
   uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences

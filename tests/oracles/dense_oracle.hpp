@@ -208,9 +208,9 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
     std::vector<float> logits;
     for (const segment& part : request->segments) {
       std::vector<token_id> x = before;
-      for (const placement& p : part.placed) {
-        x[at(p.position)] = p.token;
-        placed.push_back(p);
+      for (const placement& one : part.placed) {
+        x[at(one.position)] = one.token;
+        placed.push_back(one);
       }
       for (index_t r = part.rows.first; r < part.rows.last; ++r) {
         const std::vector<float> z = q.logits.row(x, r);

@@ -64,7 +64,7 @@ struct session_capacity {
   /// Largest number of positions whose rows one step reads: the block length, or the whole answer.
   /// A value above `length` counts, and takes memory, as `length`.
   index_t window = 0;
-  /// Most lookahead branches of one step, the sequence itself not counted.
+  /// Most branches of one step, the sequence itself not counted.
   index_t branches = 0;
   /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;

@@ -95,7 +95,7 @@ UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* w
 /// Checks the largest number of positions that one step of a sequence may read.
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity);
 
-/// Checks the number of lookahead branches of a policy.
+/// Checks the number of branches of a policy.
 UNMASK_LIBRARY void validate_branches(index_t branches, const session_capacity& capacity);
 
 #if UNMASK_DEFINES

@@ -29,7 +29,8 @@ namespace UNMASK_NAMESPACE {
 /// and the next step is decided from the rows of that draft: the rule of the release for rules that
 /// commit several tokens. The tokens may then be others than without drafts.
 ///
-/// Range: branches in [0, session_capacity::branches]; tokens >= 1; branches * tokens <= 16.
+/// Range: branches in [0, session_capacity::branches]; tokens in [1, 16]. The drafts of a pass have
+/// 16 tokens together at most; those that would have more are not run.
 /// Ties: as the ranking. A candidate that a part ranks last or rejects is not drafted.
 /// State: 2 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
 /// Does not go with parts that rewrite committed tokens, draw tokens, store tokens between steps
@@ -55,14 +56,6 @@ struct drafts {
   static constexpr knob<drafts> knobs[] = {{"branches", &drafts::branches, within(0, max_branches)},
                                            {"tokens", &drafts::tokens, within(1, max_branches)},
                                            {"partial", &drafts::partial}};
-
-  void check(const sequence_shape&) const {
-    check_argument(branches * tokens <= max_branches,
-                   "drafts::branches * drafts::tokens",
-                   branches * tokens,
-                   "at most ",
-                   max_branches);
-  }
 
   /// False with 0 branches.
   [[nodiscard]] UNMASK_HD bool branches_now() const { return branches > 0; }

@@ -38,12 +38,9 @@ template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
     clear_changes(m);
-    if constexpr (Policy::drafts) {
-      m.state->winner = 0;
-    }
   }
   if constexpr (Policy::drafts) {
-    t.sync();
+    begin_drafts(t, m);
   }
   step::select_winner(t, m);
 }
@@ -113,24 +110,34 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
   phase::want_rows(t, m);
 }
 
-/// Starts a step from rows that the pass of the last one has, of a draft.
+/// True if the step has led to a draft, from whose rows the next step is to be decided: starts that
+/// step. Otherwise completes the report of the pass.
 template <class Policy>
-UNMASK_HD void start_next(const auto& t, const slot_memory<Policy>& m) {
-  if (t.lane() == 0) {
-    set_aside(m);
-    begin_report(t, m);
-    clear_changes(m);
+[[nodiscard]] UNMASK_HD bool has_reached_draft(const auto& t, const slot_memory<Policy>& m) {
+  bool has_reached = false;
+  if constexpr (Policy::drafts) {
+    if (drafts_now(*m.policy)) {
+      t.sync();
+      has_reached = m.status->next.branches > 0;
+      t.sync();
+      if (t.lane() == 0) {
+        if (has_reached) {
+          set_aside(m);
+          clear_changes(m);
+        } else {
+          put_back(m);
+        }
+      }
+      t.sync();
+      if (has_reached) {
+        begin_report(t, m);
+      }
+    }
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
   }
-  t.sync();
-}
-
-/// Reports the tokens of all steps of a pass.
-template <class Policy>
-UNMASK_HD void end_pass(const auto& t, const slot_memory<Policy>& m) {
-  if (t.lane() == 0 && m.drafts != nullptr) {
-    put_back(m);
-  }
-  t.sync();
+  return has_reached;
 }
 
 /// Prepares the inputs of the next read.
@@ -180,16 +187,10 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
-  range scored = decide_rows(t, m, answer);
-  if constexpr (Policy::drafts) {
-    t.sync();
-    while (has_next_rows(m)) {
-      t.sync();
-      step_phase::start_next(t, m);
-      scored = decide_rows(t, m, answer);
-    }
-    step_phase::end_pass(t, m);
-  }
+  range scored;
+  do {
+    scored = decide_rows(t, m, answer);
+  } while (step_phase::has_reached_draft(t, m));
   create_branches(t, m, scored);
   create_drafts(t, m, scored);
   step_phase::prepare_reads(t, m);

@@ -57,14 +57,14 @@ UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
   }
 }
 
-/// True if the next step is decided from the rows that are there.
+/// Begins the decision of a pass with the rows of the sequence itself.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool has_next_rows(const slot_memory<Policy>& m) {
-  if constexpr (Policy::drafts) {
-    return drafts_now(*m.policy) && m.status->next.branches > 0;
-  } else {
-    static_cast<void>(m);
-    return false;
+UNMASK_HD void begin_drafts(const auto& t, const slot_memory<Policy>& m) {
+  if (drafts_now(*m.policy)) {
+    if (t.lane() == 0) {
+      m.state->winner = 0;
+    }
+    t.sync();
   }
 }
 

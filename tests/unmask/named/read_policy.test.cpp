@@ -273,7 +273,6 @@ TEST(read_policy, names_what_is_wrong) {
       {"early_skip(reads=logits)+tokens_per_step",
        {"reads of early_skip", "hidden, input", "got logits"}},
       {"tokens_per_step+drafts(17)", {"branches of drafts", "[0, 16]", "17"}},
-      {"tokens_per_step+drafts(4, 5)", {"drafts::branches * drafts::tokens", "at most 16", "20"}},
       {"drafts+tokens_per_step+lookahead", {"column 24", "drafts and lookahead"}},
       {"drafts+tokens_per_step+sampling", {"draws tokens"}},
       {"drafts+tokens_per_step+canvas", {"canvas"}},

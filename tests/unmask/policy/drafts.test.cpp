@@ -199,6 +199,8 @@ TEST(drafts, with_rules_that_commit_what_is_certain) {
   compare(drafts{4}, by_confidence{}, steady_leader{2} && threshold{0.3F});
   compare(drafts{4}, by_confidence{}, local_leap{0.8F, 0.5F, 2});
   compare(drafts{4}, by_confidence{}, tokens_per_step{1}, max_steps{7});
+  compare(drafts{4, 2}, at_random{}, timesteps{9}, single_block{});
+  compare(drafts{4}, by_confidence{}, independent_timesteps{9}, single_block{});
 }
 
 TEST(drafts, with_caches_and_schedules) {
