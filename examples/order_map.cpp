@@ -106,6 +106,7 @@ const std::vector<picture> pictures = {
       "daedal(16)",
       "joint_threshold_indel(0.9)",
       "threshold(0.9) + lookahead(3)",
+      "tokens_per_step(2) + drafts(7, 2)",
       "by_entropy + entropy_bound(0.1) + canvas(8)"}},
     {"caches",
      demo::view::positions,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
+#include "goldens/freedave.hpp"
 #include "goldens/lines.hpp"
 #include "goldens/moving_text.hpp"
 #include "goldens/place.hpp"
@@ -281,6 +282,7 @@ constexpr rule table[] = {
     {"rcr", check<rcr>},
     {"sglang.joint_threshold_indel", check_indel},
     {"daedal", check_daedal},
+    {"freedave", check_freedave},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ struct facts {
   bool remasks = false;
   bool masks_least = false;  ///< committed tokens, by a commit rule
   bool branches = false;
+  bool drafts = false;
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
@@ -42,7 +43,8 @@ facts facts_of(const scenario& s) {
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = parts.commit_rule.edits_tokens_now();
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least;
-  f.branches = names(s.policy, "lookahead");
+  f.drafts = names(s.policy, "drafts");
+  f.branches = names(s.policy, "lookahead") || f.drafts;
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
   f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop");
@@ -199,11 +201,30 @@ class sequence_oracle {
   }
   [[nodiscard]] bool is_masked(index_t p) const { return marks_[at(p)] == mark::masked; }
 
+  /// The largest draft all of whose tokens were committed: the last step was decided from its rows
+  /// or wrote tokens of drafts alone.
+  [[nodiscard]] static index_t draft_of(const step_record& now) {
+    const plan& p = now.planned;
+    const auto is_written = [&](const placement& at) {
+      return std::any_of(now.commits.begin(), now.commits.end(), [&](const commit_entry& e) {
+        return e.position == at.position && e.token == at.token;
+      });
+    };
+    index_t b = p.branches;
+    while (b > 0 && !std::all_of(p.branch, p.branch + p.placed(b).last, is_written)) {
+      --b;
+    }
+    return b;
+  }
+
   /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
+    if (f_.drafts) {
+      return draft_of(now);
+    }
     for (const segment& s : now.segments) {
       for (const candidate_entry& e : now.candidates) {
-        if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
+        if (s.branch > 0 && now.planned.places(s.branch, e.position) &&
             e.outcome == candidate_outcome::from_branch) {
           return s.branch;
         }
@@ -401,10 +422,12 @@ class sequence_oracle {
       expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
       committed += m == mark::masked ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
-      if (!opens) {
+      const bool is_drafted =
+          f_.drafts && now.planned.places(now.planned.branches, e.position);  // rows of some draft
+      if (!opens && !is_drafted) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
-              return s.branch == winner && s.placed.position == e.position;
+              return s.branch == winner && now.planned.places(winner, e.position);
             });
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);

@@ -80,7 +80,7 @@ struct sequence_view {
   index_t masked_count = 0;
   /// Every position before this one is committed.
   index_t committed_prefix = 0;
-  /// Forward passes so far.
+  /// Steps so far: forward passes, but with drafts, which decide several steps from a pass.
   index_t step = 0;
   /// Tokens that the last step wrote or remasked.
   index_t changed = 0;

@@ -3,6 +3,7 @@
 
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/block_rewriting.hpp>
+#include <unmask/core/drafting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -57,7 +58,8 @@ struct part_traits {
   bool ranks_by_confidence = false;
   bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
-  bool branches = false;
+  bool branches = false;  ///< has lookahead branches
+  bool drafts = false;
   bool draws = false;
   bool caches = false;
   bool evicts = false;
@@ -114,8 +116,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || rewrites || renoises || skips ||
-           picks;
+    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
+           skips || picks;
   }
 };
 
@@ -127,6 +129,7 @@ inline constexpr part_traits traits_of{
     .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
     .schedules = scheduling<P>,
     .branches = branching<P>,
+    .drafts = drafting<P>,
     .draws = drawing<P>,
     .caches = caching<P>,
     .evicts = evicting<P>,
@@ -183,6 +186,7 @@ struct composition {
   index_t rankings = 0;
   index_t schedules = 0;
   index_t lookaheads = 0;
+  index_t draftings = 0;
   index_t draws = 0;
   index_t caches = 0;
   index_t evictions = 0;
@@ -220,6 +224,7 @@ struct composition {
     rankings += p.ranks ? 1 : 0;
     schedules += p.schedules ? 1 : 0;
     lookaheads += p.branches ? 1 : 0;
+    draftings += p.drafts ? 1 : 0;
     draws += p.draws ? 1 : 0;
     caches += p.caches ? 1 : 0;
     evictions += p.evicts ? 1 : 0;
@@ -254,10 +259,10 @@ struct composition {
     follows_text = follows_text || p.follows_text;
   }
 
-  [[nodiscard]] constexpr bool branches() const { return lookaheads > 0; }
+  [[nodiscard]] constexpr bool branches() const { return lookaheads + draftings > 0; }
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
-  /// placements of lookahead.
+  /// tokens that branches place.
   [[nodiscard]] constexpr index_t tracks() const {
     return part_tracks + (tracks_current ? 1 : 0) +
            (branches() && reads_sequence ? max_branches : 0);

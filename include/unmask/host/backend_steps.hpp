@@ -31,7 +31,7 @@ check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_bloc
 UNMASK_LIBRARY void
 check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks) {
   const char* const why =
-      branches ? "lookahead yet: a branch places a token without testing it"
+      branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"

@@ -72,7 +72,7 @@ template <class P>
          : scheduling<P>                ? part_stage::schedule
          : token_editing<P>             ? part_stage::token_editing
          : remasking<P>                 ? part_stage::remask
-         : branching<P>                 ? part_stage::branches
+         : branching<P> || drafting<P>  ? part_stage::branches
          : stopping<P>                  ? part_stage::stop
          : caching<P> || evicting<P>    ? part_stage::cache
          : logits_processor<P>          ? part_stage::logits_processor

@@ -45,7 +45,9 @@ UNMASK_ACTIVE(compares_now, compares, compares_now)
 /// True if a part keeps only the most probable tokens of a row.
 UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
 /// True if a part has lookahead branches.
-UNMASK_ACTIVE(branches_now, branches, branches_now)
+UNMASK_ACTIVE(looks_ahead_now, branches, branches_now)
+/// True if a part has drafts.
+UNMASK_ACTIVE(drafts_now, drafts, branches_now)
 /// True if a part decides on a canvas.
 UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
 /// True if a cache limits the positions of a pass.
@@ -57,6 +59,12 @@ UNMASK_ACTIVE(skips_now, skips, skips_now)
 /// True if a schedule finds the end of a block in its rows.
 UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
+
+/// True if a part has branches, of lookahead or of drafts.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool branches_now(const Policy& p) {
+  return looks_ahead_now(p) || drafts_now(p);
+}
 
 /// True if layers compute some of the positions only.
 template <class Policy>

@@ -184,7 +184,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;
         out[k].position = at.position;
-        out[k].step = at.step;
+        out[k].step = at.step - m.spared();
       }
     }
     if constexpr (logits_processor<part_type> &&

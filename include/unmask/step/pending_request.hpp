@@ -172,9 +172,12 @@ UNMASK_LIBRARY bool pending_request::any(bool unread) const {
 
 UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status, index_t b) {
   const plan& next = status.next;
+  const range tokens = next.placed(b);
+  const std::span<const placement> placed{next.branch + tokens.first,
+                                          static_cast<std::size_t>(tokens.size())};
   segment s{.slot = slot,
             .branch = b,
-            .placed = b > 0 ? next.branch[b - 1] : placement{},
+            .placed = placed,
             .query = next.query,
             .rows = status.rows,
             .first_row = rows_,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/commit.hpp>
+#include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/remask_least.hpp>
 
@@ -84,7 +85,7 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
   slot_status& out = *m.status;
   out.next = next;
   out.report.end = next.end;
-  out.report.forwards = q.step;
+  out.report.forwards = q.step - m.spared();
   out.report.committed_prefix = q.committed_prefix;
   out.report.answer_end = answer_end;
   out.report.masked = q.masked_count;
@@ -132,6 +133,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
     }
+  }
+  if constexpr (Policy::drafts) {
+    keep_drafts(m, next);
   }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
@@ -201,8 +205,9 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
         }
       }
       if constexpr (Policy::branches) {
-        for (index_t b = 0; b < (reads_sequence_now(*m.policy) ? next.branches : 0); ++b) {
-          list.add(next.branch[b].token);
+        const index_t placed = next.placed(next.branches).last;
+        for (index_t k = 0; k < (reads_sequence_now(*m.policy) ? placed : 0); ++k) {
+          list.add(next.branch[k].token);
         }
       }
       m.tracked_count[i] = list.size();

@@ -64,7 +64,10 @@ inline constexpr const char* decoded_texts[] = {
     "any_of(entropy_below(1), ascending_step_size) + sliding_block(5)",
     "running_confidence(3, mode=cosine) + semi_autoregressive(whole_prefix=true)",
     "linear_position([1, 3], [0.2, 0.1], lambda=0.3) + remdm_loop(2, 0.5, 2) + single_block",
-    "by_margin + remdm_conf(2)"};
+    "by_margin + remdm_conf(2)",
+    "tokens_per_step(1) + drafts(3) + dual_cache(4, 2)",
+    "by_margin + threshold(0.3) + drafts(2, 2, partial=true) + repetition_penalty(1.5)",
+    "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos"};
 
 /// For engines that compute single positions of a layer.
 inline constexpr const char* texts_of_layers[] = {
