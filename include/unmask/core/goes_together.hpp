@@ -140,6 +140,16 @@ UNMASK_RULE(gate_of_commits,
             !(c.gates && (c.branches() || c.remasks || c.renoises)),
             "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
             "their tokens are written without being tested")
+UNMASK_RULE(
+    shadow_of_tokens,
+    !c.shadows || c.rewrites,
+    "a part with shadow attention has no effect without one that edits or remasks committed "
+    "tokens, which it compares with the model's proposal")
+UNMASK_RULE(shadow_of_one_sequence,
+            !(c.shadows && (c.branches() || c.layered() || c.compares)),
+            "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
+            "parts that skip positions at layers or compare rows with those of the step before: "
+            "its shadow is of one whole sequence")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -196,6 +206,8 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::text_without_branches,
                                             goes_together::text_that_stays,
                                             goes_together::text_without_canvas,
-                                            goes_together::gate_of_commits>;
+                                            goes_together::gate_of_commits,
+                                            goes_together::shadow_of_tokens,
+                                            goes_together::shadow_of_one_sequence>;
 
 }  // namespace unmask

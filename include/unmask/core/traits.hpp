@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/attention.hpp>
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
@@ -72,6 +73,7 @@ struct part_traits {
   bool goes_on = false;        ///< may go on without masked positions
   bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
   bool remasks_current = false;
+  bool shadows = false;  ///< reads committed positions in a shadow segment
   bool renoises = false;
   bool reduces = false;
   bool reviews = false;       ///< reduces over the commits of a step
@@ -139,6 +141,7 @@ inline constexpr part_traits traits_of{
     .goes_on = going_on<P>,
     .rewrites = token_editing<P> || remasking<P> || remasking_least<P>,
     .remasks_current = detail::says_remasks_current<P>,
+    .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
     .reduces = step_reducing<P>,
     .reviews = reviewing<P>,
@@ -197,6 +200,7 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
+  bool shadows = false;
   bool renoises = false;
   bool gates = false;
   bool reduces = false;
@@ -234,6 +238,7 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
+    shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;
     reduces = reduces || p.reduces;

@@ -130,13 +130,14 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
                                          const row_modifiers<T>& modifiers) {
   const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
   const range read = m.read_range();
+  const index_t of_slot = segment_of_slot(s);
   const host::row_edit edit = host::slot_edit(m);
   unmask::detail::constrained_answer* const answer =
       answers_[static_cast<std::size_t>(s.slot)].get();
   rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
     for (index_t i = 0; i < read.size(); ++i) {
       const index_t position = read.first + i;
-      if (!m.reads(s.branch, i)) {
+      if (!m.reads_in(of_slot, i)) {
         continue;
       }
       const index_t r = row_of(m, s, position, i);
@@ -191,7 +192,7 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
     if (answers_[slot] != nullptr) {
       step::decide(serial{}, with_lists(s.slot), answers_[slot].get());
       finish(s.slot);
-    } else if (s.branch == 0) {
+    } else if (segment_of_slot(s) == 0) {
       step::decide(serial{}, slots_[slot]);
     }
   }

@@ -32,6 +32,8 @@ UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
 /// True if a part remasks the least certain tokens.
 UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if committed positions are read in a shadow segment.
+UNMASK_ACTIVE(shadows_now, shadows, shadows_now)
 /// True if the ranking reads the step reduction.
 UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
 /// True if a part reduces over the commits of a step.

@@ -117,6 +117,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       fill(m);
     }
     masked_blocks(m, next);
+    if constexpr (Policy::shadows) {
+      next.shadow = shadows_now(*m.policy) ? next.score : range{};
+    }
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
     }
@@ -131,12 +134,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
 /// enter its pass through the layers.
 template <class Policy>
 UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  const plan& next = m.status->next;
-  range& rows = m.status->rows;
+  plan& next = m.status->next;
   const index_t shift = next.logits_shift;
   if (t.lane() == 0) {
     const index_t none = next.active() ? math::max(next.score.last - shift, index_t{0}) : 0;
-    rows = {none, none};
+    m.status->rows = {none, none};
+    m.status->shadow_rows = {none, none};
   }
   if (!next.active()) {
     return;
@@ -146,14 +149,27 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});
   };
-  static_cast<void>(with_first(
-      t, size, [&](index_t i) { return m.reads(i); }, [&](index_t i) { rows.first = row_of(i); }));
-  static_cast<void>(with_first(
-      t,
-      size,
-      [&](index_t k) { return m.reads(size - 1 - k); },
-      [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
-  t.sync();
+  const auto list = [&](range& rows, const auto& reads) {
+    static_cast<void>(with_first(t, size, reads, [&](index_t i) { rows.first = row_of(i); }));
+    static_cast<void>(with_first(
+        t,
+        size,
+        [&](index_t k) { return reads(size - 1 - k); },
+        [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
+    t.sync();
+  };
+  if constexpr (Policy::shadows) {
+    if (!next.shadow.empty()) {
+      list(m.status->shadow_rows, [&](index_t i) { return m.reads_in(1, i); });
+      list(m.status->rows, [&](index_t i) { return m.reads_in(0, i); });
+      if (t.lane() == 0 && m.status->shadow_rows.empty()) {
+        next.shadow = {};  // nothing is committed there
+      }
+      t.sync();
+      return;
+    }
+  }
+  list(m.status->rows, [&](index_t i) { return m.reads(i); });
 }
 
 /// Lists, for each position that the next step reads, the tokens that the read excludes.

@@ -46,7 +46,8 @@ TEST(EmulatedGoldens, RulesByName) {
                            "uncode.jsonl",
                            "remdm_loop.jsonl",
                            "remdm_conf.jsonl",
-                           "rcr.jsonl"}) {
+                           "rcr.jsonl",
+                           "wino.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
