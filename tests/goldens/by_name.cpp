@@ -36,12 +36,13 @@ struct decoded_by {
 struct decode_of_line {
   context_model model;
   tokens x;
-  unmask::session<named_policy, place> session;
+  std::size_t visible = 0;  ///< tokens that the model is given
   std::vector<float> logits = {};
-
+  unmask::session<named_policy, place> session;
   decode_of_line(const node& line, const decoded_by& by, std::size_t length)
       : model(read_context_model(line.at("model")))
       , x(answer_of(line, model, length))
+      , visible(length)
       , session(read_policy(by.policy),
                 {.vocab = model.V,
                  .mask_token = model.mask_id,
@@ -62,7 +63,7 @@ struct decode_of_line {
       for (index_t p = s.rows.first; p < s.rows.last; ++p) {
         const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
         const std::span<float> row = std::span(logits).subspan(at, columns);
-        model.row(p + s.logits_shift, x, row, s.attention);
+        model.row(p + s.logits_shift, std::span(x).first(visible), row, s.attention);
       }
     }
     session.supply(rows_view<float, place::space>{logits.data(), request.rows, model.V});
@@ -365,6 +366,74 @@ verdict check_wino(const node& line) {
   return replay<commits_and_remasks>(line, {policy, args.get<index_t>("block_length")});
 }
 
+/// Greedy decoding of the causal model of a line, up to an EOS token.
+verdict check_linear_spec(const node& line) {
+  const node args = line.at("args");
+  const auto block = args.get<int>("block_length");
+  const auto prompt = line.get<tokens>("prompt");
+  const auto final = line.get<tokens>("final");
+  const std::size_t length = prompt.size() + args.get<std::size_t>("max_new_tokens");
+  const std::string policy = text("linear_spec(",
+                                  args.get<double>("threshold"),
+                                  ", window=",
+                                  std::min(block, 32),
+                                  ", start=",
+                                  std::min(block, 8),
+                                  ") + stop_at_eos");
+  decode_of_line decode(line, {policy, static_cast<index_t>(length)}, length);
+  const tokens& x = decode.x;
+  const node steps = line.at("steps");
+  std::size_t step = 0;
+  while (const auto request = decode.session.next()) {
+    const auto fail = [&](const auto&... what) {
+      return verdict::fail(text(policy, ": step ", step, ": ", what...));
+    };
+    if (step == steps.size()) {
+      return fail("a forward pass more than recorded");
+    }
+    const node recorded = steps.at(step);
+    const segment& s = request->segments[0];
+    const auto input = recorded.get<tokens>("input");
+    const auto start = recorded.get<index_t>("start");
+    const bool is_draft = recorded.get<std::string>("kind") == "draft";
+    if (is_draft != (s.attention == attention_kind::bidirectional)) {
+      return fail("expected a ", recorded.get<std::string>("kind"), ", got ", name_of(s.attention));
+    }
+    const index_t end = start + static_cast<index_t>(input.size());
+    if (s.query.first != start || s.query.last != end || s.keys.first != 0 || s.keys.last != end) {
+      return fail(
+          "expected positions ", start, "-", end, ", got ", s.query.first, "-", s.query.last);
+    }
+    if (!std::equal(input.begin(), input.end(), x.begin() + start)) {
+      return fail("other tokens");
+    }
+    // A row sees no token behind the pass.
+    decode.visible = static_cast<std::size_t>(end);
+    const std::span<const token> seen = std::span(x).first(decode.visible);
+    const bool is_prefill = recorded.get<std::string>("kind") == "prefill";
+    const std::uint64_t sum = decode.model.sum(
+        seen,
+        is_prefill ? end
+        : is_draft ? start
+                   : start + 1,
+        is_draft ? end : end + 1,
+        s.attention,
+        [&](int p) { return !is_draft || x[static_cast<std::size_t>(p)] == decode.model.mask_id; });
+    if (sum != recorded.hex("sum")) {
+      return fail("sum: expected ", recorded.hex("sum"), ", got ", sum);
+    }
+    decode.supply(*request);
+    static_cast<void>(decode.session.report());
+    ++step;
+  }
+  if (step != steps.size()) {
+    return verdict::fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
+  }
+  const bool is_equal = static_cast<index_t>(final.size()) == decode.session.report().answer_end &&
+                        std::equal(final.begin(), final.end(), x.begin());
+  return is_equal ? verdict::pass() : verdict::fail(policy + ": another answer");
+}
+
 verdict check_uncode(const node& line) {
   return replay(line, uncode(line));
 }
@@ -381,6 +450,7 @@ constexpr rule table[] = {
     {"remdm_conf", check<remdm_conf>},
     {"rcr", check<rcr>},
     {"wino", check_wino},
+    {"linear_spec.mlx_vlm", check_linear_spec},
 };
 
 }  // namespace

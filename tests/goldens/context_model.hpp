@@ -50,8 +50,9 @@ struct context_model {
            attention_kind sees = attention_kind::bidirectional) const {
     std::int64_t c = 0;
     std::int64_t e = 0;
-    const int last =
-        sees == attention_kind::causal ? q : std::min(q + radius, static_cast<int>(x.size()) - 1);
+    const int last = sees == attention_kind::causal
+                         ? q - 1
+                         : std::min(q + radius, static_cast<int>(x.size()) - 1);
     for (int j = std::max(q - radius, 0); j <= last; ++j) {
       const token there = x[static_cast<std::size_t>(j)];
       if (j != q && there != mask_id) {

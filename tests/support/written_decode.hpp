@@ -194,7 +194,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
                                             .mask_token = masked_letter,
                                             .eos_token = s.eos,
                                             .suppress_mask = !parts.draw.has_canvas,
-                                            .layers = s.layers},
+                                            .layers = s.layers,
+                                            .causal_attention = true,
+                                            .shadow_attention = true},
                                            {.length = s.length(), .window = s.length()},
                                            where);
   std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
@@ -238,7 +240,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
         }
       }
       for (const index_t p : wanted) {
-        const std::size_t i = std::size_t(std::max(p - s.start(), 0));
+        const std::size_t i = std::size_t(std::max(p + part.logits_shift - s.start(), 0));
         for (const double x : rows[i]) {
           logits.push_back(std::isnan(x) ? static_cast<float>(x)
                            : x > 0.0     ? static_cast<float>(std::log(x))

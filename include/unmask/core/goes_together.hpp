@@ -150,6 +150,18 @@ UNMASK_RULE(shadow_of_one_sequence,
             "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
             "parts that skip positions at layers or compare rows with those of the step before: "
             "its shadow is of one whole sequence")
+UNMASK_RULE(
+    drafts_of_one_sequence,
+    !(c.verifies && (c.branches() || c.renoises || c.layered() || c.caches > 0 || c.evictions > 0 ||
+                     c.compares || c.reads_ahead)),
+    "a schedule that checks drafts, such as self_speculation{}, says itself which positions "
+    "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
+    "caches and layer rules, nor with parts that read rows of other steps or positions")
+UNMASK_RULE(drafts_rewritten_by_checks,
+            !(c.verifies && (c.rewriters > 1 || c.gates || c.follows_text)),
+            "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
+            "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
+            "drafts stand")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -208,6 +220,8 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::text_without_canvas,
                                             goes_together::gate_of_commits,
                                             goes_together::shadow_of_tokens,
-                                            goes_together::shadow_of_one_sequence>;
+                                            goes_together::shadow_of_one_sequence,
+                                            goes_together::drafts_of_one_sequence,
+                                            goes_together::drafts_rewritten_by_checks>;
 
 }  // namespace unmask

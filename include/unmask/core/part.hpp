@@ -338,7 +338,8 @@ concept stopping =
     };
 
 /// A schedule: `schedule(sequence, plan, context)` sets the ranges of the next forward pass,
-/// plan::score, plan::forced and, with a cache, plan::query. It may change sequence.block_length.
+/// plan::score, plan::forced and, with a cache, plan::query; plan::keys are the same unless it sets
+/// them. It may change sequence.block_length.
 template <class P>
 concept scheduling =
     part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {

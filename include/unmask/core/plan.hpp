@@ -146,6 +146,10 @@ struct plan {
   /// Positions that a shadow segment computes besides, and whose rows it returns where they are
   /// committed; empty if there is no such segment.
   range shadow;
+  /// The tokens that this pass commits are drafts, until a pass that checks them.
+  bool drafts = false;
+  /// This pass checks drafts (core/verify.hpp).
+  bool checks = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.

@@ -10,6 +10,7 @@
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/verify.hpp>
 
 #include <string_view>
 
@@ -71,7 +72,8 @@ struct part_traits {
   bool remasks = false;
   bool remasks_least = false;  ///< remasks the least certain tokens
   bool goes_on = false;        ///< may go on without masked positions
-  bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
+  bool verifies = false;       ///< checks drafts
+  bool rewrites = false;       ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
   bool shadows = false;  ///< reads committed positions in a shadow segment
   bool renoises = false;
@@ -139,7 +141,8 @@ inline constexpr part_traits traits_of{
     .remasks = remasking<P>,
     .remasks_least = remasking_least<P>,
     .goes_on = going_on<P>,
-    .rewrites = token_editing<P> || remasking<P> || remasking_least<P>,
+    .verifies = verifying<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
@@ -165,7 +168,8 @@ inline constexpr part_traits traits_of{
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P> || (remasking_least<P> && detail::says_tracks_current<P>),
+    .tracks_current = current_tracking<P> ||
+                      ((remasking_least<P> || verifying<P>) && detail::says_tracks_current<P>),
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
@@ -200,6 +204,8 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
+  index_t rewriters = 0;  ///< parts that rewrite committed tokens
+  bool verifies = false;
   bool shadows = false;
   bool renoises = false;
   bool gates = false;
@@ -238,6 +244,8 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
+    rewriters += p.rewrites ? 1 : 0;
+    verifies = verifies || p.verifies;
     shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;

@@ -25,15 +25,18 @@ struct allowed_by_parts {
   }
 };
 
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises);
+UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises, bool verifies);
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises) {
+UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises, bool verifies) {
   const char* const why =
       branches ? "lookahead yet: a branch places a token without testing it"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
-                 : nullptr;
+      : verifies
+          ? "drafts that are checked yet: a draft that the language allows may be replaced by "
+            "a token that it does not"
+          : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
   }
@@ -51,8 +54,10 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   if (options.constraints.empty()) {
     return;
   }
-  host::detail::check_constrained(
-      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy));
+  host::detail::check_constrained(step::branches_now(policy),
+                                  step::remasks_now(policy),
+                                  step::renoises_now(policy),
+                                  step::verifies_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

@@ -8,6 +8,7 @@
 #include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
@@ -24,6 +25,7 @@ struct any_schedule {
                                 sliding_block,
                                 block_at_delimiter<8>,
                                 edited_blocks,
+                                self_speculation,
                                 replay_by_address>;
   rules rule;
 
@@ -33,8 +35,11 @@ struct any_schedule {
   static constexpr statistics required = rules::required;
   static constexpr bool paces = true;
 
-  void check(const sequence_shape& g) const {
-    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+  void check(const sequence_shape& g, const model_info& m) const {
+    rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
+  }
+  void check_attention(const model_info& m) const {
+    rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
   }
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
@@ -62,6 +67,20 @@ struct any_schedule {
     return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  /// True for a schedule that checks drafts.
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return rule.visit([](const auto& r) { return verifying<std::remove_cvref_t<decltype(r)>>; });
+  }
+  UNMASK_HD bool accepts(const auto& c, auto& context) const {
+    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
+      if constexpr (verifying<std::remove_cvref_t<decltype(r)>>) {
+        return r.accepts(c, inner);
+      } else {
+        return true;
+      }
+    });
+  }
+
   [[nodiscard]] UNMASK_HD bool ends_blocks_now() const {
     return rule.visit([](const auto& r) { return block_ending<std::remove_cvref_t<decltype(r)>>; });
   }
@@ -76,7 +95,7 @@ struct any_schedule {
   }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
-              step_reducing<any_schedule> && block_ending<any_schedule>);
+              step_reducing<any_schedule> && block_ending<any_schedule> && verifying<any_schedule>);
 
 /// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops

@@ -58,7 +58,9 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
 /// Lane 0: completes the view of the step that ends.
 UNMASK_HD inline void close_view(const slot_arrays& m) {
   sequence_view& q = m.state->view;
-  q.committed_prefix = q.first_masked_in({q.committed_prefix, q.length});
+  const plan& now = m.status->next;
+  const index_t end = now.drafts ? now.score.first : q.length;
+  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
   q.commit_count = m.status->report.last_commits;
   if (q.commit_count > 0) {
     q.latest = m.entries[q.commit_count - 1].position;
@@ -110,7 +112,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
     schedule(m, next, at);
-    next.keys = next.query;
+    next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       end_of_answer = answer_end(m, next.end);

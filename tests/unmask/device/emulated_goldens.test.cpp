@@ -47,7 +47,8 @@ TEST(EmulatedGoldens, RulesByName) {
                            "remdm_loop.jsonl",
                            "remdm_conf.jsonl",
                            "rcr.jsonl",
-                           "wino.jsonl"}) {
+                           "wino.jsonl",
+                           "linear_spec.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
