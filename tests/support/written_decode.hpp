@@ -181,6 +181,15 @@ inline std::string layers_of(named_session::layer_pass& pass,
   return computed;
 }
 
+// The positions of a range.
+[[nodiscard]] inline std::vector<index_t> positions_of(range r) {
+  std::vector<index_t> all;
+  for (index_t p = r.first; p < r.last; ++p) {
+    all.push_back(p);
+  }
+  return all;
+}
+
 /// Decodes on the host, or on a stream, where a decode has no layers.
 /// Errors: those of the text and of the session; std::runtime_error for a decode of 100 passes.
 template <class Backend = on_host>
@@ -219,16 +228,13 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
     const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
     std::vector<float> logits;
     const plan planned = session->planned(0);
-    std::vector<index_t> decided;
-    for (index_t p = planned.score.first; p < planned.score.last; ++p) {
-      decided.push_back(p);
-    }
-    seen.decides.push_back(listed(decided));
+    seen.decides.push_back(listed(positions_of(planned.score)));
     for (std::size_t n = 0; n < request->segments.size(); ++n) {
       const segment& part = request->segments[n];
-      std::vector<index_t> wanted;
-      for (index_t p = part.rows.first; (n > 0 || !is_on_host) && p < part.rows.last; ++p) {
-        wanted.push_back(p);
+      std::vector<index_t> wanted =
+          n > 0 || !is_on_host ? positions_of(part.rows) : std::vector<index_t>{};
+      if (n == 0 && !is_on_host) {
+        seen.runs.push_back(listed(positions_of(part.query)));
       }
       if constexpr (is_on_host) {
         if (n == 0) {

@@ -61,7 +61,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 10U);
+  EXPECT_EQ(count.size(), 12U);
 }
 
 }  // namespace

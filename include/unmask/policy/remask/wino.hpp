@@ -23,7 +23,7 @@ namespace UNMASK_NAMESPACE {
 /// Ties: the lower position is masked first. A row of NaN keeps its token.
 /// Cost: an additional row for each committed position of the block, and a sort of the block in
 /// each pass. No state.
-/// Example: `wino(0.5)`, rows a90 b80 c40 d30, then a95 e70b20 c95 d95, then a95 e90 c95 d95:
+/// Example: `wino(0.5)`, rows a90 b80 c40d30 d30c30, then a95 e70b20 c95 d95, then a95 e90 c95 d95:
 /// `ab__` `a_cd` `aecd`.
 /// Source: F. Hong et al., Wide-in, narrow-out: revokable decoding for efficient and effective
 /// DLLMs (2025), as its released code does it; the limit on the commits of a step is of that code.
