@@ -62,7 +62,11 @@ inline constexpr const char* decoded_texts[] = {
     "any_of(entropy_below(1), ascending_step_size) + sliding_block(5)",
     "running_confidence(3, mode=cosine) + semi_autoregressive(whole_prefix=true)",
     "linear_position([1, 3], [0.2, 0.1], lambda=0.3) + remdm_loop(2, 0.5, 2) + single_block",
-    "by_margin + remdm_conf(2)"};
+    "by_margin + remdm_conf(2)",
+    "wino(0.3, 0.4)",
+    "by_margin + any_of(wino(0.2, 0.6), threshold(0.5)) + neighbour_penalty",
+    "linear_spec(window=5, start=2)",
+    "threshold(0.3) + self_speculation(6) + repetition_penalty(1.5) + stop_at_eos + sampling"};
 
 /// For engines that compute single positions of a layer.
 inline constexpr const char* texts_of_layers[] = {
