@@ -102,7 +102,7 @@ enum unmask_attentions {
   UNMASK_BIDIRECTIONAL = 0,  ///< all
   UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
   UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position,
-                     ///< and all of its own segment, which are masks
+                     ///< and all of this segment, which are masks
 };
 
 /// Bits of unmask_options::flags.

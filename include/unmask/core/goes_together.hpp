@@ -158,7 +158,7 @@ UNMASK_RULE(
     "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
     "caches and layer rules, nor with parts that read rows of other steps or positions")
 UNMASK_RULE(drafts_rewritten_by_checks,
-            !(c.verifies && (c.rewriters > 1 || c.gates || c.follows_text)),
+            !(c.verifies && (c.edits || c.gates || c.follows_text)),
             "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
             "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
             "drafts stand")

@@ -115,7 +115,7 @@ enum class eviction : unsigned char {
 enum class attention_kind : unsigned char {
   bidirectional,  ///< all
   causal,         ///< those that are not to the right of it
-  /// Those of the segment `shadow_of`, but for the one with its own position, and all of its own
+  /// Those of the segment `shadow_of`, but for the one with its own position, and all of this
   /// segment, which are masks.
   shadow
 };

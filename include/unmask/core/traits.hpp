@@ -204,7 +204,7 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
-  index_t rewriters = 0;  ///< parts that rewrite committed tokens
+  bool edits = false;  ///< rewrites committed tokens but by checks of drafts
   bool verifies = false;
   bool shadows = false;
   bool renoises = false;
@@ -244,7 +244,7 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
-    rewriters += p.rewrites ? 1 : 0;
+    edits = edits || (p.rewrites && !p.verifies);
     verifies = verifies || p.verifies;
     shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
