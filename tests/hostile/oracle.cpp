@@ -39,7 +39,7 @@ facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
   f.renoises = parts.draw.has_canvas;
-  f.moves = parts.schedule.edits_tokens_now();
+  f.moves = parts.schedule.rewrites_blocks_now();
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = parts.commit_rule.edits_tokens_now();
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least;

@@ -162,6 +162,28 @@ UNMASK_RULE(drafts_without_memory,
             "drafts do not go with a part that stores tokens between steps and edits their logits, "
             "such as trace_credit: the read of a draft does not keep the logits of tokens apart "
             "that the steps before it would store")
+UNMASK_RULE(
+    shadow_of_tokens,
+    !c.shadows || c.rewrites,
+    "a part with shadow attention has no effect without one that edits or remasks committed "
+    "tokens, which it compares with the model's proposal")
+UNMASK_RULE(shadow_of_one_sequence,
+            !(c.shadows && (c.branches() || c.layered() || c.compares)),
+            "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
+            "parts that skip positions at layers or compare rows with those of the step before: "
+            "its shadow is of one whole sequence")
+UNMASK_RULE(
+    drafts_of_one_sequence,
+    !(c.verifies && (c.branches() || c.renoises || c.layered() || c.caches > 0 || c.evictions > 0 ||
+                     c.compares || c.reads_ahead)),
+    "a schedule that checks drafts, such as self_speculation{}, says itself which positions "
+    "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
+    "caches and layer rules, nor with parts that read rows of other steps or positions")
+UNMASK_RULE(drafts_rewritten_by_checks,
+            !(c.verifies && (c.edits || c.gates || c.follows_text)),
+            "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
+            "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
+            "drafts stand")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -222,6 +244,10 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::block_rewriting_alone,
                                             goes_together::drafts_of_tokens_that_stay,
                                             goes_together::drafts_of_best_tokens,
-                                            goes_together::drafts_without_memory>;
+                                            goes_together::drafts_without_memory,
+                                            goes_together::shadow_of_tokens,
+                                            goes_together::shadow_of_one_sequence,
+                                            goes_together::drafts_of_one_sequence,
+                                            goes_together::drafts_rewritten_by_checks>;
 
 }  // namespace unmask

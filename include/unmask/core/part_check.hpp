@@ -9,6 +9,7 @@
 #include <unmask/core/part.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/verify.hpp>
 
 #include <type_traits>
 
@@ -26,7 +27,7 @@ struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
       check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
-      remask_score, goes_on, rewrite_block, begin_length;
+      remask_score, goes_on, rewrite_block, begin_length, accepts;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -141,6 +142,10 @@ consteval void check_functions() {
       replanning<P>,
       "replan(sequence, plan, context) must be const and return void, in a part that "
       "schedules");
+  UNMASK_CHECK_FUNCTION(accepts,
+                        verifying<P>,
+                        "accepts(candidate, context) must be const and return bool, in a part that "
+                        "has schedule(sequence, plan, context)");
   UNMASK_CHECK_FUNCTION(check,
                         checked<P> || checked_with_model<P>,
                         "check(sequence_shape) or check(sequence_shape, model_info) must be const");
@@ -236,7 +241,7 @@ consteval void check_declarations() {
       !requires { P::paces; } || scheduling<P>,
       "this part says paces and has no schedule(sequence, plan, context)");
   static_assert(
-      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P>,
+      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P>,
       "this part says tracks_current and has no edit_token(candidate, context)");
   static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "

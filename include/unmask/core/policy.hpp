@@ -162,6 +162,10 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part rewrites the scored block as a whole, and may move text in it.
   static constexpr bool rewrites_blocks = together.rewrites_blocks;
+  /// True when the schedule has passes that check drafts.
+  static constexpr bool verifies = together.verifies;
+  /// True when committed positions are read in a shadow segment.
+  static constexpr bool shadows = together.shadows;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
   /// True when a part allows or refuses tokens that are about to be committed.

@@ -84,6 +84,8 @@ struct sequence_view {
   index_t step = 0;
   /// Tokens that the last step wrote or remasked.
   index_t changed = 0;
+  /// Masked positions that the last step committed.
+  index_t new_commits = 0;
   /// Lowest position whose committed token the last step replaced or remasked; `length` if there is
   /// none.
   index_t rewritten = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/attention.hpp>
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/block_rewriting.hpp>
 #include <unmask/core/drafting.hpp>
@@ -11,6 +12,7 @@
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/verify.hpp>
 
 #include <string_view>
 
@@ -75,8 +77,10 @@ struct part_traits {
   bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
   bool grows = false;            ///< sequences begin shorter than they may become
   bool goes_on = false;          ///< may go on without masked positions
-  bool rewrites = false;         ///< rewrites committed tokens: edits tokens or remasks
+  bool verifies = false;         ///< checks drafts
+  bool rewrites = false;         ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
+  bool shadows = false;  ///< reads committed positions in a shadow segment
   bool renoises = false;
   bool reduces = false;
   bool reviews = false;       ///< reduces over the commits of a step
@@ -145,8 +149,11 @@ inline constexpr part_traits traits_of{
     .rewrites_blocks = block_rewriting<P>,
     .grows = growing<P>,
     .goes_on = going_on<P>,
-    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || block_rewriting<P>,
+    .verifies = verifying<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> ||
+                block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
+    .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
     .reduces = step_reducing<P>,
     .reviews = reviewing<P>,
@@ -170,7 +177,8 @@ inline constexpr part_traits traits_of{
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P> || (remasking_least<P> && detail::says_tracks_current<P>),
+    .tracks_current = current_tracking<P> ||
+                      ((remasking_least<P> || verifying<P>) && detail::says_tracks_current<P>),
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
@@ -207,6 +215,9 @@ struct composition {
   bool remasks = false;
   bool rewrites = false;
   bool rewrites_blocks = false;
+  bool edits = false;  ///< rewrites committed tokens but by checks of drafts
+  bool verifies = false;
+  bool shadows = false;
   bool renoises = false;
   bool gates = false;
   bool reduces = false;
@@ -246,6 +257,9 @@ struct composition {
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
     rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
+    edits = edits || (p.rewrites && !p.verifies);
+    verifies = verifies || p.verifies;
+    shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;
     reduces = reduces || p.reduces;

@@ -301,7 +301,7 @@ class on_host::workspace {
                    index_t i) {
     const std::size_t r = kind.rows.size() - 1;
     in.columns = model_.vocab;
-    m.exclude_tokens(in, s.branch, i);
+    m.exclude_tokens(in, segment_of_slot(s), i);
     in.draw = step::draw_of(m, i);
     m.load_previous_row(in, i);
     if constexpr (std::remove_cvref_t<decltype(kind)>::truncates) {
@@ -309,7 +309,7 @@ class on_host::workspace {
       in.held = cuts ? &kind.rows.held(r) : nullptr;
     }
     kind.targets[r] = {s.slot,
-                       s.branch * m.window + i,
+                       m.place_of(segment_of_slot(s), i),
                        m.status->next.score.first + i,
                        in.allowed,
                        in.excluded_logits};

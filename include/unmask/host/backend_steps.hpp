@@ -26,10 +26,10 @@ struct allowed_by_parts {
 };
 
 UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks);
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies);
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks) {
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies) {
   const char* const why =
       branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
       : remasks
@@ -37,6 +37,9 @@ check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_bloc
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
       : rewrites_blocks
           ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
+      : verifies
+          ? "drafts that are checked yet: a draft that the language allows may be replaced by "
+            "a token that it does not"
           : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
@@ -58,7 +61,8 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   host::detail::check_constrained(step::branches_now(policy),
                                   step::remasks_now(policy),
                                   step::renoises_now(policy),
-                                  step::rewrites_blocks_now(policy));
+                                  step::rewrites_blocks_now(policy),
+                                  step::verifies_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};
@@ -131,12 +135,13 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
                                          const row_modifiers<T>& modifiers) {
   const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
   const range read = m.read_range();
+  const index_t of_slot = segment_of_slot(s);
   const host::row_edit edit = host::slot_edit(m);
   auto* const answer = answer_of(s.slot);
   rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
     for (index_t i = 0; i < read.size(); ++i) {
       const index_t position = read.first + i;
-      if (!m.reads(s.branch, i)) {
+      if (!m.reads_in(of_slot, i)) {
         continue;
       }
       const index_t r = row_of(m, s, position, i);
@@ -187,7 +192,7 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
     step::begin_report(serial{}, m);
   }
   for (const segment& s : segments) {
-    if (s.branch == 0) {
+    if (segment_of_slot(s) == 0) {
       step::decide(serial{}, with_lists(s.slot), answer_of(s.slot));
       finish(s.slot);
     }

@@ -10,6 +10,7 @@
 #include <unmask/policy/schedule/daedal.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
@@ -28,6 +29,7 @@ struct any_schedule {
                                 edited_blocks,
                                 joint_threshold_indel,
                                 daedal,
+                                self_speculation,
                                 replay_by_address>;
   rules rule;
 
@@ -41,6 +43,9 @@ struct any_schedule {
 
   void check(const sequence_shape& g, const model_info& m) const {
     rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
+  }
+  void check_attention(const model_info& m) const {
+    rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
   }
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
@@ -68,11 +73,16 @@ struct any_schedule {
     return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  /// True for a schedule that checks drafts or rewrites blocks.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return verifies_now() || rewrites_blocks_now();
+  }
+  [[nodiscard]] UNMASK_HD bool verifies_now() const { return rule.holds<self_speculation>(); }
+  [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
     return rule.holds<joint_threshold_indel>() || rule.holds<daedal>();
   }
   UNMASK_HD void track(tracked_list& list, auto& context) const {
-    if (edits_tokens_now()) {
+    if (rewrites_blocks_now()) {
       visit_rewriter(context, [&](const auto& r, auto& inner) { r.track(list, inner); });
     }
   }
@@ -85,6 +95,15 @@ struct any_schedule {
         return r.begin_length(g);
       } else {
         return g.length;
+      }
+    });
+  }
+  UNMASK_HD bool accepts(const auto& c, auto& context) const {
+    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
+      if constexpr (verifying<std::remove_cvref_t<decltype(r)>>) {
+        return r.accepts(c, inner);
+      } else {
+        return true;
       }
     });
   }
@@ -112,7 +131,7 @@ struct any_schedule {
   }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
-              step_reducing<any_schedule> && block_ending<any_schedule>);
+              step_reducing<any_schedule> && block_ending<any_schedule> && verifying<any_schedule>);
 
 /// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops

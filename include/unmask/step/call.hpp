@@ -298,6 +298,16 @@ template <class Policy>
   return found;
 }
 
+/// True if the checked token of a committed position stands.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool
+accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::verifies>;
+  auto context = context_of<I>(m, m.cell_of(c.position), at);
+  const auto narrow = c.template as<Policy::template part_type<I>::required>();
+  return m.policy->template part_at<I>().accepts(narrow, context);
+}
+
 /// Calls the renoising part for the next token of a position that is not committed or, with `last`,
 /// for its final token.
 template <class Policy>

@@ -5,6 +5,7 @@
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
 #include <unmask/step/rewrite_block.hpp>
+#include <unmask/step/verify.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
 /// group per slot.
@@ -69,10 +70,14 @@ template <class Policy>
   return count;
 }
 
-/// Sets the role of each of `count` candidates, and ensures progress.
+/// Sets the role of each of `count` candidates, and ensures progress; or checks drafts.
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if (phase::checks(m)) {
+    phase::verify(t, m);
+    return;
+  }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);

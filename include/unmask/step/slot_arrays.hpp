@@ -16,6 +16,8 @@ struct slot_status {
   /// Rows of logits that the next step needs; contiguous, the first and the last are of masked
   /// positions.
   range rows;
+  /// The same of the shadow segment: the first and the last are of committed positions.
+  range shadow_rows;
   sequence_report report;
 };
 
@@ -47,7 +49,8 @@ struct slot_state {
   text_moves moves;
   /// A pass has computed every position before this one.
   index_t reached = 0;
-  /// Remasked tokens that were not outnumbered by the commits of their step.
+  /// Remasked tokens that were not outnumbered by the commits of their step; with a part that
+  /// remasks the least certain, by all commits so far, and negative while more may be remasked.
   std::int64_t remasked = 0;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;

@@ -47,7 +47,9 @@ TEST(EmulatedGoldens, RulesByName) {
                            "remdm_loop.jsonl",
                            "remdm_conf.jsonl",
                            "rcr.jsonl",
-                           "freedave.jsonl"}) {
+                           "freedave.jsonl",
+                           "wino.jsonl",
+                           "linear_spec.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
@@ -60,7 +62,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 11U);
+  EXPECT_EQ(count.size(), 13U);
 }
 
 }  // namespace

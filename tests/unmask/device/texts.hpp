@@ -67,7 +67,11 @@ inline constexpr const char* decoded_texts[] = {
     "by_margin + remdm_conf(2)",
     "tokens_per_step(1) + drafts(3) + dual_cache(4, 2)",
     "by_margin + threshold(0.3) + drafts(2, 2, partial=true) + repetition_penalty(1.5)",
-    "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos"};
+    "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos",
+    "wino(0.3, 0.4)",
+    "by_margin + any_of(wino(0.2, 0.6), threshold(0.5)) + neighbour_penalty",
+    "linear_spec(window=5, start=2)",
+    "threshold(0.3) + self_speculation(6) + repetition_penalty(1.5) + stop_at_eos + sampling"};
 
 /// For engines that compute single positions of a layer.
 inline constexpr const char* texts_of_layers[] = {
