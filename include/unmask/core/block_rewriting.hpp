@@ -5,6 +5,12 @@
 
 namespace UNMASK_NAMESPACE {
 
+namespace detail {
+
+struct rows_of_block {};  // in place of step::block_rows
+
+}  // namespace detail
+
 /// A rule that rewrites the scored block as a whole, and may move text in it:
 /// `rewrite_block(rows, context)` is called once a step, by one thread, in place of the commit
 /// rule. It sees every position of the scored range, masked or committed, and its row, and says
@@ -35,9 +41,11 @@ namespace UNMASK_NAMESPACE {
 /// prompt included, of the sequence_shape::length that it may have. Every decode has to end: a part
 /// says how many passes it takes in extra_forwards(sequence_shape).
 template <class P>
-concept block_rewriting = part<P> && requires {
-  requires bool { P::rewrites_blocks };
-};
+concept block_rewriting =
+    part<P> && requires(const P& p, detail::rows_of_block& rows, part_context<P>& context) {
+      requires bool { P::rewrites_blocks };
+      { p.rewrite_block(rows, context) } -> std::same_as<void>;
+    };
 
 /// Such a rule whose sequences begin shorter than they may become.
 template <class P>

@@ -119,8 +119,8 @@ consteval void check_functions() {
                         "part that has remask_count(context) and extra_remasks(sequence_shape)");
   UNMASK_CHECK_FUNCTION(rewrite_block,
                         block_rewriting<P>,
-                        "a part with rewrite_block(rows, context) must say so: static constexpr "
-                        "bool rewrites_blocks = true");
+                        "rewrite_block(rows, context) must be const and return void, in a part "
+                        "that says so: static constexpr bool rewrites_blocks = true");
   UNMASK_CHECK_FUNCTION(begin_length,
                         growing<P>,
                         "begin_length(sequence_shape) must be const and return index_t, in a part "

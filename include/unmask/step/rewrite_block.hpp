@@ -12,7 +12,7 @@ struct token_choice {
   float probability = 0.0F;
 };
 
-/// What becomes of a scored position, in slot_arrays::keys: whether it stays, and how many
+/// An edit of a scored position, in slot_arrays::keys: whether it stays, and how many
 /// positions are inserted before it. Beside them its index in the range.
 struct text_edit {
   static constexpr std::uint64_t erases = std::uint64_t{1} << 63U;

@@ -49,7 +49,9 @@ TEST(EmulatedGoldens, RulesByName) {
                            "rcr.jsonl",
                            "freedave.jsonl",
                            "wino.jsonl",
-                           "linear_spec.jsonl"}) {
+                           "linear_spec.jsonl",
+                           "indel.jsonl",
+                           "daedal.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
@@ -62,7 +64,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 13U);
+  EXPECT_EQ(count.size(), 15U);
 }
 
 }  // namespace
