@@ -160,6 +160,11 @@ inline step read_step(const node& whole, const node& entry) {
 
 }  // namespace detail
 
+/// The positions in an array of a line.
+[[nodiscard]] inline std::vector<index_t> read_positions(const node& n, const std::string& key) {
+  return n.list(key, [](const node& p) { return p.get<index_t>(); });
+}
+
 /// The `model` of a line (also of lopa.jsonl, es_dllm.jsonl and dynamic_dllm.jsonl).
 [[nodiscard]] inline fake_model read_model(const node& n) {
   fake_model m;
