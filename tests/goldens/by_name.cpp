@@ -41,14 +41,6 @@ std::vector<commit> difference(const tokens& before, const tokens& after) {
   return all;
 }
 
-std::string text_of(const std::vector<commit>& commits) {
-  std::string list;
-  for (const commit& c : commits) {
-    list += text(list.empty() ? "" : " ", c.position, "=", c.value);
-  }
-  return list.empty() ? "nothing" : list;
-}
-
 /// Decodes a line by name and compares every forward pass.
 verdict replay(const node& line, const decoded_by& by) {
   const context_model model = read_context_model(line.at("model"));
@@ -267,7 +259,7 @@ verdict check_uncode(const node& line) {
   return replay(line, uncode(line));
 }
 
-constexpr rule table[] = {
+constexpr rule rules_decoded_by_name[] = {
     {"uncode.pc_sampler", check_uncode},
     {"uncode.linear_position", check_uncode},
     {"frechet", check<frechet>},
@@ -283,7 +275,7 @@ constexpr rule table[] = {
 }  // namespace
 
 std::span<const rule> rules_by_name() {
-  return table;
+  return rules_decoded_by_name;
 }
 
 }  // namespace unmask::goldens
