@@ -96,14 +96,6 @@ std::vector<commit> difference(const tokens& before, const tokens& after) {
   return all;
 }
 
-std::string text_of(const std::vector<commit>& commits) {
-  std::string list;
-  for (const commit& c : commits) {
-    list += text(list.empty() ? "" : " ", c.position, "=", c.value);
-  }
-  return list.empty() ? "nothing" : list;
-}
-
 /// What a step of most rules records: the sum of its rows, and its changes.
 struct changes_of_step {
   static std::uint64_t sum(const decode_of_line& decode, const node&) {
@@ -440,7 +432,7 @@ verdict check_uncode(const node& line) {
   return replay(line, uncode(line));
 }
 
-constexpr rule table[] = {
+constexpr rule rules_decoded_by_name[] = {
     {"uncode.pc_sampler", check_uncode},
     {"uncode.linear_position", check_uncode},
     {"frechet", check<frechet>},
@@ -461,7 +453,7 @@ constexpr rule table[] = {
 }  // namespace
 
 std::span<const rule> rules_by_name() {
-  return table;
+  return rules_decoded_by_name;
 }
 
 }  // namespace unmask::goldens

@@ -330,8 +330,8 @@ class author {
   std::int64_t whole(const known_part& known, const part_argument& a) {
     const auto least = static_cast<std::int64_t>(a.range.least);
     const auto most = static_cast<std::int64_t>(std::min(a.range.most, double(no_token)));
-    const std::int64_t largest = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
-    const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
+    const std::int64_t top = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
+    const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), top);
     if (a.name == "pool") {  // is odd
       return 2 * some + 1;
     }
@@ -340,10 +340,10 @@ class author {
         std::vector<std::int64_t>{ends_range ? some + 8 : least,
                                   ends_range ? some + 9 : least + 1,
                                   ends_range ? some + 8 : some,
-                                  ends_range ? largest : some,
-                                  ends_range ? largest : some,
-                                  ends_range ? largest : some,
-                                  idles(known, a) || a.name == "first" ? some : largest});
+                                  ends_range ? top : some,
+                                  ends_range ? top : some,
+                                  ends_range ? top : some,
+                                  idles(known, a) || a.name == "first" ? some : top});
   }
 
   token_id token() {

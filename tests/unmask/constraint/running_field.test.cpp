@@ -13,7 +13,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::running_field_test {
 namespace {
 
 using detail::constraints::lift;
@@ -296,4 +296,4 @@ TEST(running_field, has_as_many_sequences_as_are_started) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::running_field_test

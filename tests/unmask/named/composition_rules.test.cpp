@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace unmask {
+namespace unmask::composition_rules_test {
 namespace {
 
 TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
@@ -167,4 +167,4 @@ TEST(composition, rules_are_the_table_of_the_page) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::composition_rules_test

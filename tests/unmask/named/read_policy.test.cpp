@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <vector>
 
-namespace unmask {
+namespace unmask::read_policy_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -656,4 +656,4 @@ TEST(known_parts, are_told_apart_and_described) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::read_policy_test
