@@ -153,7 +153,7 @@ class Job:
 
 
 class Batch:
-    """Decodes jobs: each joins when a slot is free, leaves when it ends or is gone, with a policy of its own.
+    """Decodes jobs: each joins when a slot is free, leaves when it ends or is gone, and may have another policy.
 
     slots     answers that are decoded together
     waiting   most jobs that wait for a slot
