@@ -336,6 +336,7 @@ class decoder {
     step_record now;
     now.segments = std::move(segments);
     now.planned = planned;
+    now.winner = session_->planned(r.slot).winner;
     now.tokens = r.tokens;
     now.report = session_->report(r.slot);
     const auto copy = [](auto from, auto& to) { to.assign(from.begin(), from.end()); };

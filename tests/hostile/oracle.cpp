@@ -201,26 +201,10 @@ class sequence_oracle {
   }
   [[nodiscard]] bool is_masked(index_t p) const { return marks_[at(p)] == mark::masked; }
 
-  /// The largest draft all of whose tokens were committed: the last step was decided from its rows
-  /// or wrote tokens of drafts alone.
-  [[nodiscard]] static index_t draft_of(const step_record& now) {
-    const plan& p = now.planned;
-    const auto is_written = [&](const placement& at) {
-      return std::any_of(now.commits.begin(), now.commits.end(), [&](const commit_entry& e) {
-        return e.position == at.position && e.token == at.token;
-      });
-    };
-    index_t b = p.branches;
-    while (b > 0 && !std::all_of(p.branch, p.branch + p.placed(b).last, is_written)) {
-      --b;
-    }
-    return b;
-  }
-
   /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
     if (f_.drafts) {
-      return draft_of(now);
+      return now.winner;
     }
     for (const segment& s : now.segments) {
       for (const candidate_entry& e : now.candidates) {
