@@ -129,6 +129,7 @@ void put(parts p, values v, const P& part) {
     p.stops.push(part, p.count);
   } else if constexpr (is_one_of<P, schedules>) {
     p.schedule.rule = part;
+    p.schedule.text_index = p.count;
   } else if constexpr (is_one_of<P, caches>) {
     p.cache.rule = part;
   } else if constexpr (truncating<P>) {
