@@ -32,6 +32,7 @@ struct any_schedule {
                                 self_speculation,
                                 replay_by_address>;
   rules rule;
+  index_t text_index = -1;  ///< the part's place among those of the policy as written
 
   using sequence_state = rules::sequence_states;
   using step_reduction = rules::step_reductions;

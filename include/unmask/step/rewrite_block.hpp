@@ -31,8 +31,10 @@ struct text_edit {
 template <class Policy>
 class block_rows {
  public:
-  UNMASK_HD explicit block_rows(const slot_memory<Policy>& m)
+  /// `part`: index of the part in the text, for reports.
+  UNMASK_HD block_rows(const slot_memory<Policy>& m, index_t part)
       : m_(m)
+      , part_(part)
       , first_(m.status->next.score.first)
       , size_(m.status->next.score.size()) {}
 
@@ -79,6 +81,7 @@ class block_rows {
 
   UNMASK_HD void write(index_t i, token_id token, float probability) const {
     const bool masks = token == mask_token();
+    m_.note(i, {part_});
     if (is_masked(i)) {
       m_.roles[i] = masks ? m_.roles[i] : role::accepted;
     } else {
@@ -130,6 +133,7 @@ class block_rows {
     return revisable_row<Policy::required>{m_.row(i), m_.kept_apart(0, i), draw_of(m_, i)}.total();
   }
   const slot_memory<Policy>& m_;
+  index_t part_;
   index_t first_;
   index_t size_;
   index_t appended_ = 0;
@@ -248,7 +252,7 @@ UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
       constexpr std::size_t I = detail::part_that<Policy, &part_traits::rewrites_blocks>;
       const step_info at = info_of(*m.state, m.status->next, scored.first);
       auto context = context_of<I>(m, m.cell_of(scored.first), at);
-      block_rows<Policy> rows(m);
+      block_rows<Policy> rows(m, text_index_of<I>(*m.policy));
       m.policy->template part_at<I>().rewrite_block(rows, context);
       rows.finish();
       slot_state& s = *m.state;

@@ -50,10 +50,16 @@ UNMASK_HD void verify([[maybe_unused]] const deciding_group auto& t,
       if (is_there && m.reads(i) && (falls || before + fallen.before > 0)) {
         const bool is_committed = m.marks[scored.first + i] == mark::committed;
         const bool is_cut = is_first && proposal(m, i) != m.state->model.mask_token;
-        m.roles[i] = is_cut         ? (is_committed ? role::replaced : role::accepted)
-                     : is_committed ? role::remasked
-                                    : m.roles[i];
-        m.note(i, {verifying_part});
+        const bool is_invalid = m.roles[i] == role::invalid;
+        m.note(i, {is_invalid ? -1 : verifying_part});
+        if (is_cut && is_invalid) {
+          m.note_forced(i);
+          ++m.status->report.forced;
+        }
+        m.roles[i] = is_committed ? (is_cut ? role::replaced : role::remasked)
+                     : !is_cut    ? m.roles[i]
+                     : is_invalid ? role::forced
+                                  : role::accepted;
       }
       before += fallen.all;
     });

@@ -87,7 +87,7 @@ struct self_speculation {
       if (s.cached > 0) {
         resize(s, n, s.checked - first);
       }
-      s.cached = math::min(s.end, q.first_changed);
+      s.cached = math::min(math::min(s.end, q.first_changed), s.checked - 1);
       s.end = math::min(s.checked - 1 + s.size, q.length - 1);
     }
     if (s.checked == q.length) {
