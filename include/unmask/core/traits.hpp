@@ -10,6 +10,7 @@
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/revise.hpp>
 #include <unmask/core/verify.hpp>
 
 #include <string_view>
@@ -73,6 +74,7 @@ struct part_traits {
   bool remasks_least = false;  ///< remasks the least certain tokens
   bool goes_on = false;        ///< may go on without masked positions
   bool verifies = false;       ///< checks drafts
+  bool revises = false;        ///< revises committed tokens without them
   bool rewrites = false;       ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
   bool shadows = false;  ///< reads committed positions in a shadow segment
@@ -142,7 +144,9 @@ inline constexpr part_traits traits_of{
     .remasks_least = remasking_least<P>,
     .goes_on = going_on<P>,
     .verifies = verifying<P>,
-    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P>,
+    .revises = revising<P>,
+    .rewrites =
+        token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> || revising<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
@@ -168,8 +172,8 @@ inline constexpr part_traits traits_of{
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P> ||
-                      ((remasking_least<P> || verifying<P>) && detail::says_tracks_current<P>),
+    .tracks_current = current_tracking<P> || ((remasking_least<P> || verifying<P> || revising<P>) &&
+                                              detail::says_tracks_current<P>),
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
@@ -204,8 +208,9 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
-  bool edits = false;  ///< rewrites committed tokens but by checks of drafts
+  bool edits = false;  ///< rewrites committed tokens but by checks of drafts or by revising
   bool verifies = false;
+  index_t revisions = 0;
   bool shadows = false;
   bool renoises = false;
   bool gates = false;
@@ -244,8 +249,9 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
-    edits = edits || (p.rewrites && !p.verifies);
+    edits = edits || (p.rewrites && !p.verifies && !p.revises);
     verifies = verifies || p.verifies;
+    revisions += p.revises ? 1 : 0;
     shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;

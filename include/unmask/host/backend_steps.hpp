@@ -34,8 +34,8 @@ UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
       : verifies
-          ? "drafts that are checked yet: a draft that the language allows may be replaced by "
-            "a token that it does not"
+          ? "drafts and tokens that are checked yet: one that the language allows may be replaced "
+            "by one that it does not"
           : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
@@ -57,7 +57,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   host::detail::check_constrained(step::branches_now(policy),
                                   step::remasks_now(policy),
                                   step::renoises_now(policy),
-                                  step::verifies_now(policy));
+                                  step::verifies_now(policy) || step::revises_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

@@ -4,6 +4,7 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
+#include <unmask/step/revise.hpp>
 #include <unmask/step/verify.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
@@ -35,6 +36,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
     m.state->view.first_changed = m.state->view.length;
   }
   step::select_winner(t, m);
+  phase::swap_hidden(t, m, false);
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
@@ -63,6 +65,10 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if (phase::hides(m)) {
+    phase::revise(t, m);
+    return;
+  }
   if (phase::checks(m)) {
     phase::verify(t, m);
     return;
@@ -80,6 +86,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   phase::gate(t, m, count, answer);
   phase::remask_least(t, m);
   phase::gate_of_remasked(t, m, answer);
+  phase::hide_lowest(t, m);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
@@ -146,6 +153,7 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   step_phase::plan(t, m);
   create_branches(t, m, scored);
   step_phase::prepare_reads(t, m);
+  phase::swap_hidden(t, m, true);
 }
 
 /// Lane 0: the view of a sequence that is about to begin.
