@@ -92,7 +92,8 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   if constexpr (Policy::varies) {
     needs.compares = needs.layered = false;
   }
-  reserve_rows(capacity.branches, Policy::truncates && !Policy::varies);
+  reserve_rows(math::max(capacity.branches, index_t{Policy::shadows ? 1 : 0}),
+               Policy::truncates && !Policy::varies);
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
     reserve(slot, needs, false);
   }
@@ -206,7 +207,7 @@ void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
   const bool is_layered = Policy::layered && passes_.is_layered(s.slot);
   const range rows = is_layered ? range{0, logits.rows} : s.rows;
   batch_.segments[batch_.count++] = {
-      logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, s.branch};
+      logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, segment_of_slot(s)};
 }
 
 template <class Policy>

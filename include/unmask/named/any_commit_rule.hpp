@@ -14,6 +14,7 @@ class any_commit_rule : public commit_rule_expression {
   static constexpr statistics required = named_statistics | commit_rule_part::required;
   static constexpr bool needs_spans = true;
   static constexpr bool tracks_current = true;
+  static constexpr attention_kind attention = attention_kind::shadow;
 
   /// True if a part compares rows with those of the previous step.
   [[nodiscard]] UNMASK_HD bool compares_now() const {
@@ -151,6 +152,15 @@ class any_commit_rule : public commit_rule_expression {
         } else {
           return true;
         }
+      } else {
+        return false;
+      }
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool shadows_now() const {
+    return any_part([](const auto& operand) {
+      if constexpr (requires { operand.shadows_now(); }) {
+        return operand.shadows_now();
       } else {
         return false;
       }
