@@ -153,6 +153,15 @@ def test_a_stream_has_the_text_and_the_canvas(server, model, chat):
     assert any(sum(map(bool, e.passes)) > e.committed_prefix for e in shown)  # provisional: behind the prefix
 
 
+def test_what_a_language_fills_is_on_the_canvas(server):
+    pytest.importorskip("outlines_core")
+    stream = server.client.completions.create(
+        model="tiny", prompt=PROMPT, stream=True, max_tokens=6, extra_body={"regex": "ab[01]c", "canvas": True})
+    first, *_, last = [e for e in stream if e.object == "unmask.canvas"]
+    assert (first.tokens, first.passes) == (["a", "b", None, "c", "", ""], [1, 1, 0, 1, 1, 1])
+    assert all(last.passes)
+
+
 def test_a_text_that_may_be_rewritten_waits(server):
     stream = server.client.completions.create(
         model="tiny", prompt=PROMPT, stream=True,

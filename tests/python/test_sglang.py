@@ -5,6 +5,7 @@ bash tests/sglang.sh runs them, with the released wheel of SGLang on a CPU.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -17,6 +18,7 @@ sglang = pytest.importorskip("sglang", reason="bash tests/sglang.sh installs SGL
 from sglang.srt import plugins  # noqa: E402
 from sglang.srt.dllm import algorithm as algorithms  # noqa: E402
 from sglang.srt.dllm.config import DllmConfig  # noqa: E402
+from sglang.srt.sampling.sampling_params import SamplingParams  # noqa: E402
 
 BLOCK, VOCAB, MASK = 16, 64, 63
 
@@ -175,6 +177,238 @@ def test_bad_settings_are_refused(settings, message):
     assert message in str(error.value)
 
 
+EOS = 0
+
+
+class Request:
+    """What the algorithm reads of a request of SGLang, whose sampling parameters are SGLang's own."""
+
+    def __init__(self, prompt, tokenizer=None, policy=None, **params):
+        custom = {**params.pop("custom_params", {}), **({"policy": policy} if policy else {})}
+        self.sampling_params = SamplingParams(**{"max_new_tokens": 40, "custom_params": custom, **params})
+        self.rid, self.origin_input_ids, self.output_ids = f"r{id(self)}", list(prompt), []
+        self.eos_token_ids, self.vocab_size, self.tokenizer = {EOS}, VOCAB, tokenizer
+        self.customized_info = self.metrics_collector = self.custom_logit_processor = None
+        self.return_logprob = False
+        self.dllm_config = DllmConfig("Unmask", {"policy": "threshold(0.9)"}, BLOCK, MASK, 8, first_done_first_out_mode=True)
+
+    @property
+    def most(self):
+        return self.sampling_params.max_new_tokens
+
+    @property
+    def answer(self):
+        tokens = self.output_ids[: self.most]
+        return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+
+
+def served(requests, logits, config=None, rounds=400):
+    """Decodes requests as SGLang's scheduler does, first done first out; logits(ids) of blocks [n, BLOCK]."""
+    algorithm = made("Unmask", **(config or {"policy": "threshold(0.9)"}))
+    for request in requests:
+        request.dllm_config = DllmConfig("Unmask", config or {"policy": "threshold(0.9)"}, BLOCK, MASK, 8,
+                                         first_done_first_out_mode=True)
+        assert algorithm.validate_request(request) is None
+    running = [[request, None, None] for request in requests]  # with its block, and the state of that
+    for _ in range(rounds):
+        running = [r for r in running if len(r[0].output_ids) < r[0].most and EOS not in r[0].output_ids]
+        if not running:
+            return algorithm
+        offsets = []
+        for r in running:
+            sequence = r[0].origin_input_ids + r[0].output_ids
+            offset = len(sequence) // BLOCK * BLOCK
+            offsets.append(offset)
+            r[1] = r[1] or (sequence[offset:] + [MASK] * BLOCK)[:BLOCK]
+        batch = types.SimpleNamespace(
+            batch_size=len(running), input_ids=torch.tensor([r[1] for r in running]).flatten(), dllm_prompt_mask=None,
+            rids=[r[0].rid for r in running], positions=torch.cat([torch.arange(o, o + BLOCK) for o in offsets]))
+        forward = types.SimpleNamespace(forward=lambda b, pp_proxy_tensors=None: types.SimpleNamespace(
+            logits_output=types.SimpleNamespace(full_logits=logits(b.input_ids.view(-1, BLOCK)).reshape(-1, VOCAB)),
+            can_run_graph=False))
+        _, tokens, lengths, states, _ = algorithm.run(forward, batch, [r[2] for r in running])
+        for r, ids, done, state, offset in zip(running, tokens, lengths, states, offsets):
+            r[1], r[2] = ids, state
+            if done:
+                r[0].output_ids += ids[len(r[0].origin_input_ids) + len(r[0].output_ids) - offset :]
+                r[1] = None
+    raise AssertionError("it does not end")
+
+
+def falling(ids):
+    """The same everywhere: token 1, then 2, 3, ...; the EOS token is last."""
+    row = -0.1 * torch.arange(VOCAB, dtype=torch.float32) + 10
+    row[EOS] = -10
+    return row.repeat(*ids.shape, 1)
+
+
+def random_logits(ids):
+    return Runner(4, 1.0, -60.0).near[0][ids.roll(1, 1)] + Runner(4, 1.0, -60.0).own
+
+
+def policy_of(policy="threshold(0.9)", **params):
+    request = Request([5] * 4, policy=policy, **params)
+    error = algorithms.algo_name_to_cls["Unmask"].validate_request(request)
+    assert error is None, error
+    return request.unmask.policy
+
+
+@pytest.mark.parametrize("params, parts", [
+    ({}, ""),
+    ({"temperature": 0}, ""),
+    ({"temperature": 0.7}, " + sampling(0.7)"),
+    ({"temperature": 0.7, "top_p": 0.9}, " + sampling(0.7) + top_p(0.9)"),
+    ({"top_k": 5}, " + sampling(1.0) + top_k(5)"),
+    ({"min_p": 0.1, "temperature": 2}, " + sampling(2) + min_p(0.1)"),
+    ({"logit_bias": {"7": -5.0}}, " + logit_bias([7], [-5.0])"),
+    ({"repetition_penalty": 1.5}, " + repetition_penalty(1.5, window=1073741824)"),
+    ({"presence_penalty": 1.0, "frequency_penalty": -1.0},
+     " + presence_frequency_penalty(1.0, -1.0, window=1073741824, prompt=true)"),
+])
+def test_sampling_parameters_are_parts(params, parts):
+    assert policy_of(**params) == "threshold(0.9)" + parts
+
+
+def test_a_temperature_of_1_draws_where_the_configuration_says_so():
+    request = Request([5] * 4, policy="tokens_per_step(2)")
+    request.dllm_config.algorithm_config["sampling"] = True
+    assert algorithms.algo_name_to_cls["Unmask"].validate_request(request) is None
+    assert request.unmask.policy == "tokens_per_step(2) + sampling(1.0)"
+
+
+@pytest.mark.parametrize("params, message", [
+    ({"policy": "sampling(1) + threshold(0.9)", "temperature": 0.5},
+     "temperature must not be given with a policy that has sampling, got 0.5"),
+    ({"policy": "sampling(1) + threshold(0.9)", "temperature": 0}, "temperature must not be given with a policy that has sampling"),
+    ({"policy": "min_new_tokens(3) + threshold(0.9)"}, "cannot run min_new_tokens: the request has a field for it"),
+    ({"logit_bias": {str(i): 1.0 for i in range(17)}}, "logit_bias must be an object with at most 16 tokens, got 17 tokens"),
+    ({"repetition_penalty": 1.1, "presence_penalty": 1.0},
+     "repetition_penalty must not be given with presence_penalty or frequency_penalty"),
+    ({"ebnf": "root ::= 'a'"}, "ebnf is not supported: use json_schema or regex, got \"root"),
+    ({"structural_tag": "{}"}, "structural_tag is not supported"),
+    ({"beam_width": 3}, "beam_width must be 1: a policy keeps one answer, got 3"),
+    ({"regex": "a"}, "regex needs a tokenizer: the server was started with --skip-tokenizer-init"),
+    ({"regex": "a", "ignore_eos": True}, "regex needs an EOS token"),
+    ({"min_new_tokens": 3, "stop_token_ids": {5, 6}}, "min_new_tokens must be 0 where more than two tokens end an answer"),
+    ({"custom_params": {"return_step_maps": "yes"}}, "return_step_maps must be true or false, got 'yes'"),
+])
+def test_what_cannot_be_honoured_is_refused(params, message):
+    error = algorithms.algo_name_to_cls["Unmask"].validate_request(Request([5] * 4, **params))
+    assert error is not None and error.startswith("Unmask: ") and message in error
+
+
+def test_log_probabilities_of_sglang_are_refused():
+    request = Request([5] * 4)
+    request.return_logprob = True
+    assert "return_logprob is not supported" in algorithms.algo_name_to_cls["Unmask"].validate_request(request)
+
+
+def test_penalties_reach_over_blocks():
+    """Under these logits an answer without penalties repeats token 1."""
+    one = "tokens_per_step(1)"
+    plain, frequency, presence, repetition = requests = [
+        Request([1] * 21, policy=one),
+        Request([1] * 21, policy=one, frequency_penalty=2.0),
+        Request([1] * 21, policy=one, presence_penalty=2.0, max_new_tokens=18),
+        Request([1] * 21, policy=one, repetition_penalty=2.0, max_new_tokens=18),
+    ]
+    served(requests, falling)
+    assert plain.answer == [1] * 40
+    assert sorted(frequency.answer[:18]) == list(range(1, 19))  # another token each time; the prompt does not count
+    assert sorted(presence.answer) == list(range(1, 19))
+    assert sorted(repetition.answer) == list(range(2, 20))  # and here it does
+
+
+def test_min_new_tokens_counts_over_the_answer():
+    def ending(ids):
+        logits = falling(ids).clone()
+        logits[..., EOS] = 30
+        return logits
+
+    requests = [Request([5] * 13, policy="tokens_per_step(4)", min_new_tokens=n) for n in (0, 2, 3, 4, 21)]
+    served(requests, ending)
+    assert [len(r.answer) for r in requests] == [0, 2, 3, 4, 21]
+
+
+class Letters:
+    """A tokenizer of single characters, in the manner of tiktoken."""
+
+    n_vocab, special_tokens_set = VOCAB, set()
+
+    def decode_single_token_bytes(self, token):
+        if not 1 <= token <= 26:
+            raise KeyError(token)
+        return bytes([96 + token])
+
+
+@pytest.mark.parametrize("policy", ["tokens_per_step(3)", "threshold(0.3)", "at_random + tokens_per_step(2)"])
+def test_answers_obey_a_language_over_blocks(policy):
+    pytest.importorskip("outlines_core")
+    given = [Request([30] * n, tokenizer=Letters(), policy=policy, regex="(ab|cde){8,}f") for n in (5, 16, 27)]
+    free = Request([30] * 5, tokenizer=Letters(), policy=policy)
+    served([*given, free], random_logits)
+    for request in given:
+        text = "".join(chr(96 + t) for t in request.answer)
+        assert re.fullmatch("(ab|cde){8,}f", text) and len(text) > BLOCK and request.sampling_params.regex is None
+    assert not re.fullmatch("(ab|cde){8,}f", "".join(chr(96 + t) for t in free.answer))
+    short = Request([30] * 5, tokenizer=Letters(), policy=policy, regex="(ab|cde){8,}f", max_new_tokens=16)
+    assert "max_new_tokens must be at least 17, the fewest tokens of regex, got 16" in type(served([], None)).validate_request(short)
+
+
+def test_requests_of_a_batch_are_as_alone():
+    """One session, any policy in any slot, requests that join and leave."""
+    policies = ["threshold(0.4)", "tokens_per_step(3)", "trace_credit + threshold(0.3)", "by_entropy + entropy_bound(0.5)"]
+
+    def asked():
+        return [Request([3 + i] * (3 + 5 * i), policy=policies[i % 4], max_new_tokens=10 + 9 * i, sampling_seed=i,
+                        temperature=0.5 + i / 4) for i in range(6)]
+
+    together = asked()
+    algorithm = served(together, random_logits)
+    alone = asked()
+    for request in alone:
+        served([request], random_logits)
+    assert [r.output_ids for r in together] == [r.output_ids for r in alone]
+    (sessions,) = algorithm._sessions.values()
+    assert len(sessions._free) == 8 and len({id(session) for session, _ in sessions._free}) == 1  # all given back
+
+
+def test_an_aborted_request_frees_its_slot():
+    algorithm = made("Unmask", policy="tokens_per_step(1)")
+    batch = new_batch(1, 3, False)
+    batch.input_ids[:] = MASK
+    *_, states, _ = algorithm.run(Runner(1, 1.0, 0.0), batch, None)
+    (sessions,) = algorithm._sessions.values()
+    assert len(sessions._free) == 5
+    states.pop()
+    assert len(sessions._free) == 6
+    del states
+    assert len(sessions._free) == 8
+
+
+def test_more_blocks_than_max_running_requests_say():
+    batch = new_batch(1, 20, False)
+    ours = made("Unmask", False, policy="LowConfidence")
+    theirs = made("LowConfidence", False)
+    expected = theirs.run(Runner(1, 1.0, 0.0), new_batch(1, 20, False))[1]
+    assert [t.tolist() for t in ours.run(Runner(1, 1.0, 0.0), batch)[1]] == [t.tolist() for t in expected]
+
+
+def test_step_maps():
+    asked = {"return_step_maps": True}
+    requests = [Request([5] * 13, policy="tokens_per_step(4)", custom_params=asked, max_new_tokens=35),
+                Request([5] * 13, policy="threshold(0.3)", custom_params=asked), Request([5] * 13, policy="threshold(0.3)")]
+    served(requests, random_logits)
+    steps = requests[0].customized_info["step_maps"]
+    assert [steps.count(n) for n in range(1, max(steps) + 1)] == [3, 4, 4, 4, 4, 4, 4, 4, 4]
+    for request in requests[:2]:
+        info = request.customized_info
+        assert len(info["step_maps"]) == len(info["commit_logprobs"]) == len(request.output_ids)
+        assert set(info["step_maps"]) == set(range(1, max(info["step_maps"]) + 1))
+        assert all(p <= 0 for p in info["commit_logprobs"]) and any(p < 0 for p in info["commit_logprobs"])
+    assert requests[2].customized_info is None
+
+
 ENGINE = """
 import json, sys
 import sglang
@@ -189,9 +423,11 @@ if __name__ == "__main__":
         log_level="error", enable_metrics=True, dllm_algorithm=algorithm, dllm_algorithm_config=config, dllm_fdfo=fdfo)
     answers = []
     for prompts, policies in calls:
-        sampling = [{"max_new_tokens": 12, "ignore_eos": True, "custom_params": p and {"policy": p}} for p in policies]
+        sampling = [{"max_new_tokens": 12, "ignore_eos": True, **p} if isinstance(p, dict) else
+                    {"max_new_tokens": 12, "ignore_eos": True,
+                     "custom_params": {"return_step_maps": True, **({"policy": p} if p else {})}} for p in policies]
         try:
-            answers.append([(a["output_ids"], a["meta_info"].get("unmask_forward"))
+            answers.append([(a["output_ids"], a["meta_info"].get("step_maps"))
                             for a in engine.generate(input_ids=prompts, sampling_params=sampling)])
         except ValueError as error:
             answers.append(str(error))
@@ -258,14 +494,18 @@ def test_the_engine_decodes_alike(engine, fdfo):
     plain = [[PROMPTS, [None] * 3]]
     (low,), _ = engine("LowConfidence", plain, fdfo)
     (joint,), _ = engine("JointThreshold", plain, fdfo)
-    (ours, mixed, nonsense, growing, file, number), counted = engine(
+    (ours, mixed, drawn, nonsense, growing, file, number, ebnf, regex), counted = engine(
         "Unmask",
         plain + [
             [PROMPTS, ["JointThreshold", None, "threshold(0)"]],
+            [PROMPTS[:1] * 4, [{"temperature": 5.0, "sampling_seed": 1}, {"temperature": 5.0, "sampling_seed": 2},
+                               {"temperature": 5.0, "sampling_seed": 1}, {"temperature": 0}]],
             [PROMPTS[:1], ["nonsense(1)"]],
             [PROMPTS[:1], ["JointThresholdInDel"]],
             [PROMPTS[:1], ["calibrated_threshold('/etc/hostname')"]],
             [PROMPTS[:1], [["threshold(0.9)"]]],
+            [PROMPTS[:1], [{"ebnf": "root ::= 'a'"}]],
+            [PROMPTS[:1], [{"regex": "a", "ignore_eos": False}]],
         ],
         fdfo,
         "policy: LowConfidence\n",
@@ -278,10 +518,14 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert file.startswith("Unmask: policy") and "names a file, which it may not" in file
     assert number.startswith("Unmask: policy must be the text of a policy, got ['threshold(0.9)']")
 
-    # Which forward pass decided each token: a block of threshold(0) is decided in one, and stored in
-    # the next. Blocks have 4 positions; the prompt of 9 tokens leaves 3 in its last one.
-    assert mixed[2][1] == [0] * 3 + [2] * 4 + [4] * 4 + [6]
-    assert all(len(passes) == 12 and passes[0] < 4 for _, passes in ours)
+    assert ebnf.startswith("Unmask: ebnf is not supported: use json_schema or regex")
+    assert regex.startswith("Unmask: regex needs ")
+    assert drawn[0] == drawn[2] != drawn[1] and drawn[3][0] == tokens(ours)[0] and drawn[3][1] is None
+
+    # Which of a request's decisions wrote each token: threshold(0) decides a block in one. Blocks have 4
+    # positions; the prompt of 9 tokens leaves 3 in its last one.
+    assert mixed[2][1] == [1] * 3 + [2] * 4 + [3] * 4 + [4]
+    assert all(len(steps) == 12 and 1 <= steps[0] <= 4 for _, steps in ours)
     assert counted["unmask:tokens_total"] >= 6 * 12
     assert counted["unmask:forwards_total"] < 6 * 4 * (4 + 1 + 16)
 

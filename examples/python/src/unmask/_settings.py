@@ -27,12 +27,13 @@ _MOST_BIASES = 16
 NAMES = tuple(_PARTS)
 
 
-def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int) -> str:
+def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int, prompt: bool = False) -> str:
     """The text of a policy with a part for each setting that does something.
 
     `given` has settings by name; None is a setting that was not given. `length` is the number of
-    positions of prompt and answer, over which penalties count. Of a request that draws nothing the
-    most probable token stays the same under top_k, top_p and min_p, which then add no part.
+    positions of prompt and answer, over which penalties count; with `prompt` all of them count over the
+    prompt, which otherwise repetition_penalty alone does. Of a request that draws nothing the most
+    probable token stays the same under top_k, top_p and min_p, which then add no part.
     Raises ValueError, which names the setting, its value and the rule.
     """
     set_ = {name: _checked(name, value, vocab) for name, value in given.items() if value is not None}
@@ -51,7 +52,8 @@ def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int
         parts.append(f"repetition_penalty({acting['repetition_penalty']!r}, window={length})")
     penalties = [acting.get(name, 0) for name in ("presence_penalty", "frequency_penalty")]
     if any(penalties):
-        parts.append(f"presence_frequency_penalty({penalties[0]!r}, {penalties[1]!r}, window={length})")
+        also = ", prompt=true" if prompt else ""
+        parts.append(f"presence_frequency_penalty({penalties[0]!r}, {penalties[1]!r}, window={length}{also})")
     if "min_tokens" in acting:
         parts.append(f"min_new_tokens({acting['min_tokens']})")
     if "logit_bias" in acting:

@@ -35,7 +35,7 @@ class Canvas:
     """The answer after a pass, position by position."""
 
     tokens: list[int]
-    passes: list[int]  # in which each was committed, from 1; 0 is masked
+    passes: list[int]  # in which each was committed, from 1; 0 is masked. What a language fills at the start has 1
     proposed: list[tuple[int, int, float]]  # position, token and confidence of those that stay masked
     committed_prefix: int  # of the answer
 
@@ -141,7 +141,7 @@ class Job:
     def _shown(self, session: Session, slot: int, forwards: int, tokens: Any, prefix: int) -> Canvas:
         first = len(self.prompt)
         for commit in session.committed(slot):
-            self._passes[commit.position - first] = forwards
+            self._passes[commit.position - first] = max(1, forwards)
         masked = set(np.flatnonzero(tokens == session.mask_token).tolist())
         for place in masked:
             self._passes[place] = 0
