@@ -29,7 +29,8 @@ class damaged_decode {
     engine_ = hostile::random_engine(d);
     cuts_ = testing::random_cuts(d, model_.vocab, d.within(1, 3), canonical::chunk_columns);
     tokens_.assign(cuts_.size() - 1, std::vector<token_id>(std::size_t{ranks_shape.length}, 0));
-    const session_capacity capacity{.length = ranks_shape.length, .window = ranks_shape.length, .trace = true};
+    const session_capacity capacity{
+        .length = ranks_shape.length, .window = ranks_shape.length, .trace = true};
     for (std::size_t r = 0; r + 1 < cuts_.size(); ++r) {
       ranks_.push_back(std::make_unique<sharded_session<Policy>>(
           model_, capacity, cuts_, static_cast<index_t>(r)));

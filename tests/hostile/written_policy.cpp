@@ -322,14 +322,13 @@ class author {
       return 2 * some + 1;
     }
     const bool ends_range = a.name == "last";  // at least the first
-    return d_.one_of(
-        std::vector<std::int64_t>{ends_range ? some + 8 : least,
-                                  ends_range ? some + 9 : least + 1,
-                                  ends_range ? some + 8 : some,
-                                  ends_range ? top : some,
-                                  ends_range ? top : some,
-                                  ends_range ? top : some,
-                                  idles(known, a) || a.name == "first" ? some : top});
+    return d_.one_of(std::vector<std::int64_t>{ends_range ? some + 8 : least,
+                                               ends_range ? some + 9 : least + 1,
+                                               ends_range ? some + 8 : some,
+                                               ends_range ? top : some,
+                                               ends_range ? top : some,
+                                               ends_range ? top : some,
+                                               idles(known, a) || a.name == "first" ? some : top});
   }
 
   token_id token() {

@@ -7,8 +7,8 @@
 
 namespace unmask::testing {
 
-/// The logits that a pass requests, segment by segment, of one sequence that holds `text`: `row_of(x,
-/// r)` gives row r of a model that is shown x, the text of the segment's branch.
+/// The logits that a pass requests, segment by segment, of one sequence that holds `text`:
+/// `row_of(x, r)` gives row r of a model that is shown x, the text of the segment's branch.
 [[nodiscard]] std::vector<float>
 requested_rows(const auto& request, const std::vector<token_id>& text, const auto& row_of) {
   std::vector<float> logits;
