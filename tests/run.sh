@@ -32,7 +32,8 @@ fi
 build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
 echo "Building all tests with $jobs jobs: about $(((minutes + jobs - 1) / jobs)) minutes the first time"
-unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON
+unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON \
+  -DUNMASK_TESTS_TOGETHER=ON
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
 echo "Running them: about $(((8 + jobs - 1) / jobs)) minutes"

@@ -43,9 +43,9 @@ struct finding {
   bool near_tie = false;
 };
 
-class checker {
+class reference_check {
  public:
-  checker(engine& model, std::span<const problem> problems, const options& wanted)
+  reference_check(engine& model, std::span<const problem> problems, const options& wanted)
       : model_(model)
       , problems_(problems)
       , wanted_(wanted) {
@@ -147,7 +147,7 @@ class checker {
 }  // namespace
 
 bool check(engine& model, std::span<const problem> problems, const options& wanted) {
-  checker all(model, problems, wanted);
+  reference_check all(model, problems, wanted);
   json report = json::array();
   std::size_t unexplained = 0;
   for (const rule& r : rules) {

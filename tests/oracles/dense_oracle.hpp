@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 #include "support/requested_rows.hpp"
 
@@ -191,11 +192,11 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
   for (token_id& v : tokens) {
     v = c.within(0, q.model.vocab - 1);
   }
-  session<Policy> s(
+  session<by_name_type<Policy>> s(
       q.model, {.sequences = 1, .length = g.length, .window = g.length, .branches = q.branches});
   start_options options;
   options.suppressed = q.suppressed;
-  s.start(0, p, tokens_view<memory::host>(tokens), g, options);
+  s.start(0, by_name(p), tokens_view<memory::host>(tokens), g, options);
   std::vector<bool> open(at(g.length), false);
   for (index_t i = g.prompt_length; i < g.length; ++i) {
     open[at(i)] = true;
@@ -286,10 +287,10 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies,
       capacity.branches = std::max(capacity.branches, q[k].branches);
       texts.emplace_back(static_cast<std::size_t>(q[k].geometry.length), 1);
     }
-    session<Policy> s(q[which[0]].model, capacity);
+    session<by_name_type<Policy>> s(q[which[0]].model, capacity);
     for (std::size_t i = 0; i < which.size(); ++i) {
       s.start(static_cast<index_t>(i),
-              policies[which[i]],
+              by_name(policies[which[i]]),
               tokens_view<memory::host>(texts[i]),
               q[which[i]].geometry);
     }
@@ -335,12 +336,12 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies,
 template <class Policy, class Look>
 int each_step(const Policy& p, const dense_request& q, Look&& look) {
   std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), q.model.eos_token);
-  session<Policy> s(q.model,
-                    {.sequences = 1,
-                     .length = q.geometry.length,
-                     .window = q.geometry.length,
-                     .branches = q.branches});
-  s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+  session<by_name_type<Policy>> s(q.model,
+                                  {.sequences = 1,
+                                   .length = q.geometry.length,
+                                   .window = q.geometry.length,
+                                   .branches = q.branches});
+  s.start(0, by_name(p), tokens_view<memory::host>(text), q.geometry);
   int steps = 0;
   while (const auto request = s.next()) {
     const std::vector<token_id> before = text;

@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "support/by_name.hpp"
+
 namespace unmask::testing {
 
 using row = std::vector<float>;
@@ -93,7 +95,7 @@ template <class Policy>
   history h;
   geometry.length = static_cast<index_t>(table.size());
   h.tokens.assign(table.size(), model.vocab - 2);
-  session s{p, model, tokens_view<memory::host>(h.tokens), geometry};
+  session s{by_name(p), model, tokens_view<memory::host>(h.tokens), geometry};
   for (int i = 0; i < most; ++i) {
     const std::optional<forward_request> request = s.next();
     if (!request) {

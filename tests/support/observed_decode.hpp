@@ -19,6 +19,8 @@
 #include <span>
 #include <vector>
 
+#include "support/by_name.hpp"
+
 namespace unmask::testing {
 
 /// Logits that are a hash of a position and the tokens around it.
@@ -173,7 +175,7 @@ std::vector<token_id> observe_decode(const Policy& p,
                                      const sequence_shape& g,
                                      const std::function<void(const observed_step&)>& observe) {
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 0);
-  session s{p, model.info(), tokens, g};
+  session s{by_name(p), model.info(), tokens, g};
   observe_decode(s, model, tokens, observe);
   EXPECT_EQ(s.report().masked, 0);
   return tokens;

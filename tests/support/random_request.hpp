@@ -17,28 +17,12 @@
 #include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
 #include "support/bound_session.hpp"
-#include "support/stop_at_any_eos.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing {
 
 /// Vocabularies around the widths of registers and bit masks.
 inline const std::vector<index_t> vocabularies = {1, 2, 5, 31, 32, 33, 1000};
-
-/// Either shipped schedule, chosen by the value.
-struct either_schedule {
-  bool whole = false;
-  using sequence_state = semi_autoregressive::sequence_state;
-  static constexpr statistics required = stat::none;
-
-  [[nodiscard]] index_t reach(const sequence_shape& g) const {
-    return whole ? single_block{}.reach(g) : std::min(g.block_length, g.length - g.prompt_length);
-  }
-  void schedule(sequence_view& q, plan& next, auto& context) const {
-    whole ? single_block{}.schedule(q, next, context)
-          : semi_autoregressive{}.schedule(q, next, context);
-  }
-};
-static_assert(scheduling<either_schedule>);
 
 /// A random model, geometry, prompt, set of masked positions and list of suppressed tokens.
 [[nodiscard]] inline naive_request random_request(dice& d, index_t vocab) {
@@ -86,35 +70,29 @@ struct plenty {
   mischief trouble = {};
 };
 
-/// Decodes many random sequences of a ranking, a commit rule and a schedule beside the naive
-/// decoder. `commit_rule_of(dice)` gives the commit rule with random knobs; `schedule` is drawn if
-/// it is an either_schedule.
-template <class Ranking, class Draw, class Schedule = either_schedule>
-void compare(const plenty& wanted,
-             const Ranking& ranks,
-             const Draw& commit_rule_of,
-             Schedule schedule = {}) {
+/// Decodes many random sequences of a ranking and a commit rule by name, in either order of blocks,
+/// beside the naive decoder. `commit_rule_of(dice)` gives the commit rule with random knobs.
+template <class Ranking, class Draw>
+void compare(const plenty& wanted, const Ranking& ranks, const Draw& commit_rule_of) {
   comparisons sum;
   for (int i = 0; i < wanted.decodes; ++i) {
     dice d(mixed(wanted.seed, static_cast<std::uint64_t>(i)));
     SCOPED_TRACE("seed " + std::to_string(wanted.seed) + ", decode " + std::to_string(i));
     const auto chosen_rule = commit_rule_of(d);
-    if constexpr (std::same_as<Schedule, either_schedule>) {
-      schedule.whole = d.chance(0.5);
-    }
+    const bool whole = d.chance(0.5);
     naive_request request = random_request(d, d.one_of(vocabularies));
     request.score = naive(ranks);
     request.rule = naive(chosen_rule);
     const sequence_shape& g = request.geometry;
     const index_t answer = g.length - g.prompt_length;
-    if constexpr (reaching<Schedule>) {
-      request.single_block = answer > 0 && schedule.reach(g) > std::min(g.block_length, answer);
-    }
-    request.stop_at_eos = true;
+    request.single_block = whole && answer > std::min(g.block_length, answer);
+    request.stop_at_eos = request.model.eos_token != no_token;
     // Enough for every policy that commits one token a step, too few for one decode in five. A
     // model that may propose its mask token may do so for ever.
     request.max_steps = d.chance(0.2) || !request.model.suppress_mask ? d.within(1, 9) : 2000;
-    const policy p{stop_at_any_end{}, max_steps{*request.max_steps}, chosen_rule, schedule, ranks};
+    const named_policy p = read_policy(
+        (request.stop_at_eos ? "stop_at_eos + " : "") + text_of(max_steps{*request.max_steps}) +
+        " + " + text_of(chosen_rule) + " + " + text_of(ranks) + (whole ? " + single_block" : ""));
     request.waits = most_forwards(p, g) - answer;
 
     fake_model model{.seed = d.bits(), .vocab = request.model.vocab, .trouble = wanted.trouble};

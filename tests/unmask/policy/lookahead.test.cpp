@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 #include "support/scripted_rows.hpp"
@@ -33,7 +34,7 @@ const model_info three_tokens{.vocab = 3, .mask_token = 2};
 template <class Lookahead>
 index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>& lookahead_scores) {
   std::vector<token_id> x(5);
-  session s{policy{by_confidence{}, tokens_per_step{0}, ahead},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{0}, ahead}),
             three_tokens,
             x,
             sequence_shape{.length = 5, .block_length = 5}};
@@ -67,7 +68,7 @@ TEST(lookahead, does_not_try_the_mask_token) {
   std::vector<token_id> x(3);
   model_info proposes_mask = three_tokens;
   proposes_mask.suppress_mask = false;
-  session s{policy{by_confidence{}, tokens_per_step{1}, paper},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, paper}),
             proposes_mask,
             x,
             sequence_shape{.length = 3, .block_length = 3}};
@@ -122,7 +123,7 @@ TEST(lookahead, creation_weight_favours_the_anchor) {
 index_t
 winner_at_the_end_of_a_block(const lookahead_by<by_logit>& ahead, index_t length, float now) {
   std::vector<token_id> x(static_cast<std::size_t>(length));
-  session s{policy{by_confidence{}, tokens_per_step{0}, ahead},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{0}, ahead}),
             three_tokens,
             x,
             sequence_shape{.length = length, .block_length = 2}};
@@ -422,7 +423,7 @@ TEST(lookahead, is_the_same_in_any_batch) {
 TEST(lookahead, names_the_knob_that_is_wrong) {
   const auto starting = [](const lookahead& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_entropy{}, tokens_per_step{}, part},
+    session s{by_name(policy{by_entropy{}, tokens_per_step{}, part}),
               three_tokens,
               x,
               sequence_shape{.length = 4}};

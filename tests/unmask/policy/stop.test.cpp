@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::stop_test {
@@ -90,7 +91,7 @@ TEST(stop_at_eos, leaves_tokens_committed_behind_the_eos_token_as_they_are) {
 
 TEST(stop_at_eos, does_not_look_into_the_prompt) {
   std::vector<token_id> tokens = {3, 3, 0, 0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}}),
             ending_model,
             tokens_view<memory::host>(tokens),
             sequence_shape{.prompt_length = 2, .length = 4, .block_length = 2}};

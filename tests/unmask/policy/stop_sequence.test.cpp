@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::stop_sequence_test {
 namespace {
@@ -210,7 +211,7 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
     for (token_id& v : tokens) {
       v = c.within(0, 2);
     }
-    session s{p, q.model, tokens_view<memory::host>(tokens), g};
+    session s{by_name(p), q.model, tokens_view<memory::host>(tokens), g};
     text before;
     while (const auto request = s.next()) {
       const index_t prefix = s.report().committed_prefix;
@@ -277,10 +278,10 @@ TEST(stop_at_eos, sees_an_eos_token_written_over_another_token) {
 
 TEST(stop_sequence, starts_anew_with_its_slot) {
   const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
-  session<std::remove_const_t<decltype(p)>> s(model, {.sequences = 1, .length = 4, .window = 4});
+  session<by_name_type<decltype(p)>> s(model, {.sequences = 1, .length = 4, .window = 4});
   for (int round = 0; round < 3; ++round) {
     text tokens(4, 0);
-    s.start(0, p, tokens_view<memory::host>(tokens), {.length = 4, .block_length = 4});
+    s.start(0, by_name(p), tokens_view<memory::host>(tokens), {.length = 4, .block_length = 4});
     int steps = 0;
     while (const auto request = s.next()) {
       const std::vector<float> logits = {0, 9, 0, 0, 0, 0, 0, 8, 0, 0,

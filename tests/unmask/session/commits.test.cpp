@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 #include "support/fake_logits.hpp"
 #include "support/requested_rows.hpp"
@@ -44,7 +45,7 @@ void expect_books_that_agree(const Policy& p, std::uint64_t seed, bool stops) {
                             .suppress_mask = !Policy::renoises};
   const fake_model rows{.seed = d.bits(), .vocab = 12, .sharpness = d.real(1.0, 9.0)};
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 1);
-  session<Policy> s{p, model, tokens_view<memory::host>(tokens), g};
+  session s{by_name(p), model, tokens_view<memory::host>(tokens), g};
   std::vector<token_id> mirror = tokens;
   std::vector<bool> open(tokens.size(), false);
   for (auto k = static_cast<std::size_t>(g.prompt_length); k < open.size(); ++k) {

@@ -23,6 +23,8 @@
 #include <limits>
 #include <vector>
 
+#include "support/by_name.hpp"
+
 /// \file
 /// Every decode ends within most_forwards(), whatever the rows.
 namespace unmask::testing::ends_test {
@@ -99,13 +101,14 @@ constexpr model_info model = {.vocab = vocab, .mask_token = 11};
 
 /// Decodes to the end, or one forward pass beyond the bound.
 template <class Policy>
-sequence_report decode(const Policy& p,
+sequence_report decode(const Policy& composed,
                        sequence_shape g,
                        const hostile_engine& engine,
                        const model_info& of = model,
                        std::int64_t beyond = 0) {
   std::vector<token_id> tokens(static_cast<std::size_t>(g.length), 0);
-  session<Policy> s{p, of, tokens_view<memory::host>(tokens), g};
+  const auto p = by_name(composed);
+  session s{p, of, tokens_view<memory::host>(tokens), g};
   const std::int64_t most = most_forwards(p, g) + beyond;
   std::vector<std::uint32_t> words;
   while (const auto request = s.next()) {

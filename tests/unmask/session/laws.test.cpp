@@ -12,6 +12,7 @@
 
 #include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::laws_test {
@@ -52,7 +53,7 @@ trace decode_trace(const Policy& p,
                    const on_host& where = {}) {
   trace t;
   t.tokens.assign(static_cast<std::size_t>(g.length), model.mask_token == 0 ? 1 : 0);
-  session s{p, model, tokens_view<memory::host>(t.tokens), g, where};
+  session s{by_name(p), model, tokens_view<memory::host>(t.tokens), g, where};
   while (const auto request = s.next()) {
     packed_rows<float> rows(request->rows, model.vocab, 1);
     for (index_t r = 0; r < request->rows; ++r) {
@@ -162,7 +163,7 @@ TEST(logits, may_have_their_columns_permuted) {
 template <class Policy>
 std::vector<index_t> first_step(const Policy& p, std::uint64_t seed, index_t vocab) {
   tokens_of tokens(16);
-  session s{p,
+  session s{by_name(p),
             {.vocab = vocab, .mask_token = 0},
             tokens_view<memory::host>(tokens),
             sequence_shape{.length = 16, .block_length = 16}};

@@ -34,22 +34,5 @@ TEST(by_confidence_beside_the_naive_decoder, with_nothing_but_such_rows) {
   });
 }
 
-// The schedules as they ship; elsewhere one type stands for both.
-TEST(by_confidence_beside_the_naive_decoder, with_sequential_blocks_itself) {
-  compare(
-      {.seed = 1103},
-      by_confidence{},
-      [](dice& d) { return threshold{d.real(0.0, 1.0)}; },
-      semi_autoregressive{});
-}
-
-TEST(by_confidence_beside_the_naive_decoder, with_whole_sequence_itself) {
-  compare(
-      {.seed = 1104},
-      by_confidence{},
-      [](dice& d) { return threshold{d.real(0.0, 1.0)}; },
-      single_block{});
-}
-
 }  // namespace
 }  // namespace unmask::testing

@@ -32,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/fake_logits.hpp"
 
 namespace unmask::testing::sizes_test {
@@ -210,7 +211,7 @@ history decoded_with(const Policy& p, index_t block_length) {
   h.tokens.assign(length, 3);
   const sequence_shape shape = {
       .prompt_length = prompt, .length = length, .block_length = block_length};
-  session s{p, about, tokens_view<memory::host>(h.tokens), shape};
+  session s{by_name(p), about, tokens_view<memory::host>(h.tokens), shape};
   while (const auto request = s.next()) {
     std::vector<float> z;
     for (const segment& g : request->segments) {

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing::adaptive_test {
@@ -169,7 +170,7 @@ std::vector<compared> compare_rows_of_one(const std::vector<std::vector<float>>&
                                           const model_info& model) {
   std::vector<compared> seen;
   std::vector<token_id> x(1);
-  session s{policy{by_confidence{}, comparing{&seen}},
+  session s{by_name(policy{by_confidence{}, comparing{&seen}}),
             model,
             x,
             sequence_shape{.length = 1, .block_length = 1}};
@@ -388,7 +389,7 @@ TEST(adaptive_threshold, has_moved_when_its_block_opens) {
   const auto decode = [](threshold_scope scope) {
     const adaptive_threshold part{.start = 0.9F, .lower = 0.1F, .raise = 0.0F, .scope = scope};
     std::vector<token_id> x(6);
-    session s{policy{by_confidence{}, part},
+    session s{by_name(policy{by_confidence{}, part}),
               model_info{.vocab = 3, .mask_token = 2},
               x,
               sequence_shape{.length = 6, .block_length = 4}};
@@ -446,7 +447,7 @@ TEST(adaptive_threshold, that_never_moves_is_a_constant_one) {
 TEST(stable_and_confident, waits_for_two_quiet_steps) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F};
   std::vector<token_id> x(3);
-  session s{policy{by_confidence{}, part},
+  session s{by_name(policy{by_confidence{}, part}),
             model_info{.vocab = 3, .mask_token = 2},
             x,
             sequence_shape{.length = 3, .block_length = 3}};
@@ -471,7 +472,7 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
 
 TEST(stable_and_confident, commits_all_that_are_left_where_all_are_sure_and_quiet) {
   std::vector<token_id> x(4);
-  session s{policy{by_confidence{}, stable_and_confident{}},
+  session s{by_name(policy{by_confidence{}, stable_and_confident{}}),
             model_info{.vocab = 3, .mask_token = 2},
             x,
             sequence_shape{.length = 4, .block_length = 4}};
@@ -483,7 +484,7 @@ TEST(stable_and_confident, commits_all_that_are_left_where_all_are_sure_and_quie
 
 TEST(stable_and_confident, commits_as_many_as_the_fallback_says_where_none_is_quiet) {
   std::vector<token_id> x(5);
-  session s{policy{by_confidence{}, stable_and_confident{.fallback = 2}},
+  session s{by_name(policy{by_confidence{}, stable_and_confident{.fallback = 2}}),
             model_info{.vocab = 3, .mask_token = 2},
             x,
             sequence_shape{.length = 5, .block_length = 5}};
@@ -497,7 +498,7 @@ TEST(stable_and_confident, commits_as_many_as_the_fallback_says_where_none_is_qu
 TEST(stable_and_confident, commits_what_is_sure_and_quiet_together) {
   const stable_and_confident part{.confidence = 0.8F, .divergence = 0.01F, .fallback = 0};
   std::vector<token_id> x(6);
-  session s{policy{by_confidence{}, part},
+  session s{by_name(policy{by_confidence{}, part}),
             model_info{.vocab = 3, .mask_token = 2},
             x,
             sequence_shape{.length = 6, .block_length = 6}};
@@ -535,7 +536,7 @@ TEST(adaptive_threshold, is_the_same_in_any_batch) {
 TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
   const auto starting = [](const auto& part) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, part},
+    session s{by_name(policy{by_confidence{}, part}),
               model_info{.vocab = 3, .mask_token = 2},
               x,
               sequence_shape{.length = 4}};

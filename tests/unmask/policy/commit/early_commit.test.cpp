@@ -5,6 +5,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 #include "support/observed_decode.hpp"
 
@@ -28,8 +29,9 @@ template <class Policy>
 std::vector<std::size_t> commits_of(const Policy& p, const scripted& model) {
   const auto length = static_cast<index_t>(model.gaps.size());
   std::vector<token_id> tokens(model.gaps.size(), model.info().mask_token);
-  session<Policy> s{model.info(), {.sequences = 1, .length = length, .window = length}};
-  s.start(0, p, tokens, {.length = length, .block_length = length});
+  session<by_name_type<Policy>> s{model.info(),
+                                  {.sequences = 1, .length = length, .window = length}};
+  s.start(0, by_name(p), tokens, {.length = length, .block_length = length});
   std::vector<std::size_t> counts;
   while (const auto request = s.next()) {
     supply_one(s, *request, model, tokens);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::frontier_test {
@@ -103,11 +104,12 @@ result decode_grammar(
     const std::function<void(const sequence&, std::span<const commit_entry>, index_t)>& look = {}) {
   session_capacity capacity{
       .sequences = static_cast<index_t>(all.size()), .length = 64, .window = 64};
-  session<Policy> s({.vocab = vocab, .mask_token = mask, .logits_shift = shift}, capacity);
+  session<by_name_type<Policy>> s({.vocab = vocab, .mask_token = mask, .logits_shift = shift},
+                                  capacity);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].tokens.assign(static_cast<std::size_t>(all[i].length), 5);
     s.start(static_cast<index_t>(i),
-            p,
+            by_name(p),
             tokens_view<memory::host>(all[i].tokens),
             {.prompt_length = all[i].prompt_length,
              .length = all[i].length,

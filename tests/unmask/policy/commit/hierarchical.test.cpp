@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 
 namespace unmask::testing::hierarchical_test {
@@ -37,9 +38,10 @@ std::vector<index_t> first_commits(const Policy& p, const scripted& model, index
   for (const auto& [position, confidence] : model.confidence) {
     editable[static_cast<std::size_t>(position)] = 1;
   }
-  session<Policy> s{model.info(), {.sequences = 1, .length = length, .window = length}};
+  session<by_name_type<Policy>> s{model.info(),
+                                  {.sequences = 1, .length = length, .window = length}};
   s.start(0,
-          p,
+          by_name(p),
           tokens,
           {.length = length, .block_length = length},
           {.editable = editable, .suppressed = {}});

@@ -13,6 +13,7 @@
 #include <map>
 #include <string>
 
+#include "support/by_name.hpp"
 #include "support/cuts.hpp"
 #include "support/observed_decode.hpp"
 #include "support/ranks_decode.hpp"
@@ -48,9 +49,9 @@ positions first_commits(const Policy& p, const scripted& model, index_t block = 
   for (const auto& [position, confidence] : model.confidence) {
     editable[static_cast<std::size_t>(position)] = 1;
   }
-  session<Policy> s{model.info(), {.sequences = 1, .length = whole, .window = whole}};
+  session<by_name_type<Policy>> s{model.info(), {.sequences = 1, .length = whole, .window = whole}};
   s.start(0,
-          p,
+          by_name(p),
           tokens,
           {.length = whole, .block_length = block},
           {.editable = editable, .suppressed = {}});

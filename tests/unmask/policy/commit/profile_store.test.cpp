@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 
 namespace unmask::testing::profile_store_test {
@@ -74,7 +75,7 @@ TEST(profile_store, the_first_request_of_a_task_is_recorded) {
 
   // It is what calibrating() makes of the same sequence.
   std::vector<token_id> tokens(34, 0);
-  session s{policy{by_confidence{}, knobs}, model.info(), tokens, geometry};
+  session s{by_name(policy{by_confidence{}, knobs}), model.info(), tokens, geometry};
   EXPECT_EQ(*p, calibrating(s, geometry, knobs, [&](const forward_request& r) {
     supply_one(s, r, model, tokens);
   }));

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::allowed_tokens_test {
 namespace {
@@ -105,7 +106,7 @@ TEST(allowed_tokens, twice_leaves_what_both_list) {
 // The question "which of these, and how sure?" at one position.
 TEST(allowed_tokens, reports_the_log_probability_within_the_list) {
   std::vector<token_id> text = {0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<3>{{1, 3, 4}}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<3>{{1, 3, 4}}}),
             model_info{.vocab = 6, .mask_token = 5},
             tokens_view<memory::host>(text),
             sequence_shape{.length = 1}};
@@ -121,7 +122,8 @@ TEST(allowed_tokens, reports_the_log_probability_within_the_list) {
 // A row in which no listed token is finite is invalid; the progress guarantee still holds.
 TEST(allowed_tokens, without_a_finite_token_makes_the_row_invalid) {
   std::vector<token_id> text = {0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<1>{{1}}, trace_credit<4>{}},
+  session s{by_name(policy{
+                by_confidence{}, tokens_per_step{1}, allowed_tokens<1>{{1}}, trace_credit<4>{}}),
             model_info{.vocab = 4, .mask_token = 0},
             tokens_view<memory::host>(text),
             sequence_shape{.length = 1}};

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing::credit_test {
@@ -23,7 +24,7 @@ std::vector<shown>
 observe_one(const rows_of_one& rows, const model_info& model, const Parts&... parts) {
   std::vector<shown> seen;
   std::vector<token_id> tokens(1);
-  session s{policy{parts..., onlooker{&seen}},
+  session s{by_name(policy{parts..., onlooker{&seen}}),
             model,
             tokens,
             sequence_shape{.length = 1, .block_length = 1}};
@@ -96,10 +97,10 @@ TEST(credit, softens_the_first_step_too) {
 TEST(credit, stays_as_it_is_at_an_invalid_row) {
   std::vector<shown> seen;
   std::vector<token_id> tokens(1);
-  session s{policy{by_confidence{},
-                   logit_bias<1>{{{0, 3e38F}}},
-                   open_credit<4>{{.decay = 0.5F}},
-                   onlooker{&seen}},
+  session s{by_name(policy{by_confidence{},
+                           logit_bias<1>{{{0, 3e38F}}},
+                           open_credit<4>{{.decay = 0.5F}},
+                           onlooker{&seen}}),
             model_info{.vocab = 3, .mask_token = 2},
             tokens,
             sequence_shape{.length = 1, .block_length = 1}};
@@ -371,7 +372,7 @@ TEST_P(adaptive_credit_of, follows_the_committed_share) {
 TEST(credit, names_the_knob_that_is_wrong) {
   const auto starting = [](const trace_credit<>& credit) {
     std::vector<token_id> tokens(4);
-    session s{policy{by_confidence{}, tokens_per_step{}, credit},
+    session s{by_name(policy{by_confidence{}, tokens_per_step{}, credit}),
               model_info{.vocab = 4, .mask_token = 3},
               tokens,
               sequence_shape{.length = 4}};

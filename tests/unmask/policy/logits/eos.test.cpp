@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::eos_test {
 namespace {
@@ -206,10 +207,11 @@ TEST(eos_last, ranks_eos_tokens_behind_all_others) {
 TEST(eos_last, still_ends_when_nothing_else_is_proposed) {
   const model_info model{.vocab = 3, .mask_token = 2, .eos_token = 1};
   std::vector<token_id> text(6, 0);
-  session s{policy{by_confidence{}, threshold{0.5F}, eos_last{}, eos_gate{}, stop_at_eos{}},
-            model,
-            tokens_view<memory::host>(text),
-            sequence_shape{.prompt_length = 1, .length = 6, .block_length = 5}};
+  session s{
+      by_name(policy{by_confidence{}, threshold{0.5F}, eos_last{}, eos_gate{}, stop_at_eos{}}),
+      model,
+      tokens_view<memory::host>(text),
+      sequence_shape{.prompt_length = 1, .length = 6, .block_length = 5}};
   const std::vector<float> logits = {0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0, 0, 9, 0};
   int steps = 0;
   while (const auto request = s.next()) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::penalties_test {
 namespace {
@@ -91,7 +92,7 @@ TEST(penalties, edit_rows_as_their_definitions_do) {
 TEST(penalties, reach_from_the_last_position_to_the_first) {
   // Token 1 stands at position 0 alone, as far as `window` reaches.
   std::vector<token_id> text = {1, 2, 2, 0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, repetition_penalty<4>{2.0F, 3}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, repetition_penalty<4>{2.0F, 3}}),
             model_info{.vocab = 4, .mask_token = 3},
             tokens_view<memory::host>(text),
             sequence_shape{.prompt_length = 3, .length = 4}};

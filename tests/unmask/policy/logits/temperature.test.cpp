@@ -10,6 +10,7 @@
 
 #include "oracles/naive_rules.hpp"
 #include "support/beside.hpp"
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::temperature_test {
@@ -31,7 +32,7 @@ TEST(temperature, scales_every_logit_before_the_softmax) {
     request.rule = naive(a);
     std::vector<token_id> tokens(static_cast<std::size_t>(request.geometry.length), 0);
     naive_decoder beside(request, tokens);
-    session s{policy{by_confidence{}, a, t},
+    session s{by_name(policy{by_confidence{}, a, t}),
               request.model,
               tokens_view<memory::host>(tokens),
               request.geometry};
@@ -60,7 +61,7 @@ TEST(temperature, below_one_sharpens) {
   // .6 against .4 / 3: at half the temperature .36 / (.36 + 3 (.1333)^2) = .871.
   const std::vector<row> table(1, row_with_confidence(0.6));
   std::vector<token_id> tokens(1);
-  session s{policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}}),
             small_model,
             tokens_view<memory::host>(tokens),
             sequence_shape{.length = 1}};

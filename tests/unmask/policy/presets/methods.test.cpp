@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 #include "support/part_of.hpp"
 
@@ -75,9 +76,9 @@ TEST(Methods, LopaWithD2fHasTheValuesOfTable5) {
 template <class Policy>
 sequence_report decode_branches(const Policy& p, const made_up_model& model, index_t branches) {
   std::vector<token_id> tokens(static_cast<std::size_t>(geometry.length), 0);
-  session<Policy> s(model.info(),
-                    {.length = geometry.length, .window = geometry.length, .branches = branches});
-  s.start(0, p, tokens, geometry);
+  session<by_name_type<Policy>> s(
+      model.info(), {.length = geometry.length, .window = geometry.length, .branches = branches});
+  s.start(0, by_name(p), tokens, geometry);
   const auto columns = static_cast<std::size_t>(model.vocab);
   while (const auto request = s.next()) {
     std::vector<float> logits(static_cast<std::size_t>(request->rows) * columns);

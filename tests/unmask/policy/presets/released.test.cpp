@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 #include "support/part_of.hpp"
 
@@ -154,7 +155,7 @@ TEST(released, declares_the_positions_that_a_step_scores) {
 template <class Policy>
 sequence_report expect_frozen_prefixes(const Policy& p, index_t origin) {
   std::vector<token_id> tokens(13);
-  session s{p, small_model, tokens_view<memory::host>(tokens), shape};
+  session s{by_name(p), small_model, tokens_view<memory::host>(tokens), shape};
   const std::vector<row> table(13, row_with_confidence(0.95));
   while (const auto request = s.next()) {
     const index_t behind = s.planned().score.last - 1 - origin;

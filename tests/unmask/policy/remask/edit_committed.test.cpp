@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 
 namespace unmask::testing::edit_committed_test {
@@ -85,7 +86,7 @@ TEST(edited_blocks, leave_a_block_that_never_comes_to_rest) {
   for (const index_t most : {0, 1, 2, 16}) {
     const policy p{by_confidence{}, unmask::threshold{0.5F}, edit_committed{}, edited_blocks{most}};
     std::vector<token_id> tokens(10, 0);
-    session s{p,
+    session s{by_name(p),
               restless{}.info(),
               tokens,
               sequence_shape{.prompt_length = 2, .length = 10, .block_length = 4}};
@@ -113,7 +114,8 @@ TEST(edit_committed, the_threshold_is_strict) {
     std::vector<token_id> tokens(4, 0);
     const policy p{
         by_confidence{}, unmask::threshold{0.5F}, edit_committed{threshold}, edited_blocks{1}};
-    session s{p, undecided{}.info(), tokens, sequence_shape{.length = 4, .block_length = 4}};
+    session s{
+        by_name(p), undecided{}.info(), tokens, sequence_shape{.length = 4, .block_length = 4}};
     observe_decode(s, undecided{}, tokens, [](const observed_step&) {});
     return s.report().rewritten;
   };
@@ -144,7 +146,7 @@ TEST(edit_committed, only_a_token_editing_part_rewrites_committed_tokens) {
     const sequence_shape g{.prompt_length = 1, .length = 21, .block_length = 5};
     std::vector<token_id> tokens(21, 0);
     const policy p{by_confidence{}, unmask::threshold{0.6F}, edited_blocks{4}};
-    session s{p, model.info(), tokens, g};
+    session s{by_name(p), model.info(), tokens, g};
     std::map<index_t, token_id> done;
     index_t idle = 0;
     observe_decode(s, model, tokens, [&](const observed_step& seen) {
@@ -185,7 +187,7 @@ struct forgetful {
 TEST(edit_committed, never_writes_the_mask_token) {
   std::vector<token_id> tokens(6, 0);
   const policy p{by_confidence{}, unmask::threshold{0.5F}, edit_committed{}, edited_blocks{3}};
-  session s{p, forgetful{}.info(), tokens, sequence_shape{.length = 6, .block_length = 3}};
+  session s{by_name(p), forgetful{}.info(), tokens, sequence_shape{.length = 6, .block_length = 3}};
   observe_decode(s, forgetful{}, tokens, [](const observed_step&) {});
   EXPECT_EQ(tokens, std::vector<token_id>(6, 1));
   EXPECT_EQ(s.report().rewritten, 0);
@@ -201,7 +203,7 @@ TEST(edited_blocks, end_with_tokens_that_are_remasked) {
                    edit_committed{0.3F},
                    remask_current_below{.confidence = 0.4F, .allowance = 10},
                    edited_blocks{3}};
-    session s{p, model.info(), tokens, sequence_shape{.length = 24, .block_length = 8}};
+    session s{by_name(p), model.info(), tokens, sequence_shape{.length = 24, .block_length = 8}};
     observe_decode(s, model, tokens, [&](const observed_step& seen) {
       for (const commit_entry& e : seen.committed) {
         remasked += e.token == model.info().mask_token ? 1 : 0;
@@ -218,7 +220,8 @@ TEST(edit_committed, refuses_knobs_out_of_range) {
   std::vector<token_id> tokens(8, 0);
   const sequence_shape g{.length = 8};
   const auto start = [&](edit_committed edit, edited_blocks blocks) {
-    session s{policy{by_confidence{}, tokens_per_step{}, edit, blocks}, model.info(), tokens, g};
+    session s{
+        by_name(policy{by_confidence{}, tokens_per_step{}, edit, blocks}), model.info(), tokens, g};
   };
   EXPECT_NO_THROW(start({1.0F}, {0}));
   EXPECT_THROW(start({-0.1F}, {}), std::invalid_argument);

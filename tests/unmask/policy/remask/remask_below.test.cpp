@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::remask_below_test {
@@ -230,7 +231,7 @@ TEST(remask_below, leaves_fewer_remasks_to_another_part) {
     const policy p{by_confidence{}, threshold{0.7F}, remask_below{0.5F}, spare_witness{&told}};
     std::vector<token_id> tokens(second.size(), 0);
     const auto length = static_cast<index_t>(second.size());
-    session s{p,
+    session s{by_name(p),
               small_model,
               tokens_view<memory::host>(tokens),
               sequence_shape{.length = length, .block_length = length}};
@@ -261,7 +262,7 @@ TEST(remask_below, leaves_fewer_remasks_to_another_part) {
 TEST(remask_below, commits_the_first_invalid_row_where_only_committed_tokens_are_candidates) {
   const row broken(small_vocab, std::numeric_limits<float>::quiet_NaN());
   std::vector<token_id> tokens(4);
-  session s{policy{by_confidence{}, threshold{0.7F}, remask_below{0.5F}},
+  session s{by_name(policy{by_confidence{}, threshold{0.7F}, remask_below{0.5F}}),
             small_model,
             tokens_view<memory::host>(tokens),
             sequence_shape{.length = 4, .block_length = 4}};

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::remask_current_below_test {
@@ -53,7 +54,7 @@ TEST(edit_token, sees_the_probability_of_the_committed_token_in_the_edited_row) 
         {{c.within(0, vocab - 1), c.real(-4.0, 4.0)}, {c.within(0, vocab - 1), ban}}};
     const policy p{by_confidence{}, tokens_per_step{2}, trace_credit<8>{}, bias, current_witness{}};
     std::vector<token_id> text(static_cast<std::size_t>(g.length), 0);
-    session s{p, q.model, tokens_view<memory::host>(text), g};
+    session s{by_name(p), q.model, tokens_view<memory::host>(text), g};
     std::vector<bool> done(text.size(), false);
     while (const auto request = s.next()) {
       std::vector<float> logits;
@@ -275,7 +276,7 @@ TEST(edit_committed, goes_with_rows_compared_with_the_step_before) {
     std::vector<bool> known(static_cast<std::size_t>(q.geometry.length), false);
     const policy p{drift_witness{}, tokens_per_step{2}, edit_committed{0.3F}};
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-    session s{p, q.model, tokens_view<memory::host>(text), q.geometry};
+    session s{by_name(p), q.model, tokens_view<memory::host>(text), q.geometry};
     while (const auto request = s.next()) {
       std::vector<float> logits;
       for (index_t r = request->segments[0].rows.first; r < request->segments[0].rows.last; ++r) {

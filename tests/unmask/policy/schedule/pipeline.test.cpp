@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 #include "support/scripted_rows.hpp"
 
 namespace unmask::testing::pipeline_test {
@@ -229,7 +230,8 @@ TEST(pipeline, forces_activated_blocks_only_and_commits_what_the_rule_does) {
         .add = c.real(0.0, 0.8), .activate = c.real(0.5, 1.0), .at_once = c.within(1, 4)};
     const float threshold = c.real(0.3, 0.95);
     std::vector<token_id> x(static_cast<std::size_t>(g.length), 0);
-    session s{policy{by_confidence{}, unmask::threshold{threshold}, blocks}, q.model, x, g};
+    session s{
+        by_name(policy{by_confidence{}, unmask::threshold{threshold}, blocks}), q.model, x, g};
     index_t grown = 0;
     while (const auto request = s.next()) {
       const plan now = s.planned();
@@ -307,7 +309,7 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
   const model_info model{.vocab = 5, .mask_token = 4, .eos_token = 2};
   const auto p = released::lopa(lookahead{.branches = 2}, 0.99F, {.add = 0.5F, .activate = 0.5F});
   std::vector<token_id> x(12);
-  session s{p, model, x, sequence_shape{.length = 12, .block_length = 4}};
+  session s{by_name(p), model, x, sequence_shape{.length = 12, .block_length = 4}};
   // Position 0 is the most confident and commits; 1 and 2 are tried, the latter with the EOS token.
   decide_once(s, x, [](const segment&, index_t at) {
     std::vector<float> z = {3.0F - static_cast<float>(at), 0.0F, 0.0F, 0.0F, 0.0F};
@@ -346,7 +348,7 @@ TEST(d2f_blocks, branches_differ_in_length_and_the_winner_keeps_its_own) {
 TEST(pipeline, names_the_knob_that_is_wrong) {
   const auto starting = [](const block_pipeline& blocks) {
     std::vector<token_id> x(4);
-    session s{policy{by_confidence{}, tokens_per_step{}, blocks},
+    session s{by_name(policy{by_confidence{}, tokens_per_step{}, blocks}),
               model_info{.vocab = 3, .mask_token = 2},
               x,
               sequence_shape{.length = 4}};

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::schedule_test {
@@ -53,7 +54,7 @@ TEST(semi_autoregressive, takes_a_block_longer_than_the_answer_as_the_answer) {
 
 TEST(semi_autoregressive, plans_one_block_which_must_commit) {
   std::vector<token_id> tokens(8, 3);
-  session s{policy{by_confidence{}, tokens_per_step{100}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{100}}),
             small_model,
             tokens_view<memory::host>(tokens),
             sequence_shape{.prompt_length = 2, .length = 8, .block_length = 4}};
@@ -97,7 +98,7 @@ TEST(semi_autoregressive, skips_blocks_without_a_masked_position) {
 
 TEST(single_block, scores_the_answer_whatever_the_block_length) {
   std::vector<token_id> tokens(8, 3);
-  session s{policy{by_confidence{}, tokens_per_step{2}, single_block{}},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{2}, single_block{}}),
             small_model,
             tokens_view<memory::host>(tokens),
             sequence_shape{.prompt_length = 2, .length = 8, .block_length = 3}};

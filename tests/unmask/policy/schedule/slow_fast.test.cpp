@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "support/by_name.hpp"
 #include "support/observed_decode.hpp"
 
 namespace unmask::testing::slow_fast_test {
@@ -241,7 +242,7 @@ TEST(slow_fast, ends_with_tokens_that_are_remasked) {
                    threshold{0.3F, true},
                    slow_fast{.exploration = 1 + static_cast<index_t>(seed % 4)},
                    remask_current_below{.confidence = 0.6F, .allowance = 12}};
-    session s{p, model.info(), tokens, sequence_shape{.length = 30, .block_length = 12}};
+    session s{by_name(p), model.info(), tokens, sequence_shape{.length = 30, .block_length = 12}};
     observe_decode(s, model, tokens, [](const observed_step&) {});
     EXPECT_EQ(s.report().end, ending::complete);
     remasked += s.report().rewritten;
