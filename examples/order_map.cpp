@@ -92,6 +92,7 @@ const std::vector<picture> pictures = {
      {"tokens_per_step(10) + edit_committed(0.99) + edited_blocks(3)",
       "tokens_per_step(10) + remask_current_below(0.9)",
       "tokens_per_step(10) + remask_below(0.9)",
+      "core(10, 1, 8, 2)",
       "running_confidence(4)",
       "remdm_loop(4, 0.8, 2) + single_block",
       "remdm_conf(4) + max_steps(28)"}},
