@@ -661,8 +661,10 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 bound bound_of(const scenario& s, const sequence_plan& q) {
   const sequence_shape& g = q.shape;
   bound b;
+  bool grows = false;  // over positions that were given, too
   try {
     const named_policy p = parts_of(s).of_model(s.model);
+    grows = p.schedule.rewrites_blocks_now();
     b = {most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
          detail::most_waits(p, g)};
   } catch (const std::invalid_argument& e) {
@@ -670,7 +672,8 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   }
   // A pass for each position that is masked at the start, and those declared.
   for (index_t p = g.prompt_length; p < g.length; ++p) {
-    b.forwards += q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
+    b.forwards +=
+        grows || q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
   }
   if (!s.model.suppress_mask) {  // a budget ends such a decode, and nothing else
     for (const written_part& p : s.policy) {
