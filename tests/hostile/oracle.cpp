@@ -495,7 +495,8 @@ class sequence_oracle {
       masks += is_text && token == s_.model.mask_token ? 1 : 0;
     }
     expect(r.masked <= masks, "a report", "masked", r.masked, masks);
-    if (r.end != ending::running && r.end != ending::max_steps) {
+    const bool is_filled = s_.model.eos_token != no_token && r.end != ending::max_steps;
+    if (r.end == ending::complete || (r.end != ending::running && is_filled)) {
       expect(r.masked == 0, "an ended sequence", "positions are masked");
     }
   }

@@ -151,7 +151,9 @@ class author {
     add(all, part_stage::ranking, 0.2, 1);
     add(all, part_stage::logits_transform, 0.2, 1);
     add(all, part_stage::stop, 0.3, 1, {model_.eos_token == no_token ? "stop_at_eos" : ""});
-    add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
+    if (!names(all, "daedal")) {
+      add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
+    }
     shuffle(all);
     return all;
   }

@@ -194,6 +194,11 @@ UNMASK_RULE(drafts_rewritten_by_checks,
             "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
             "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
             "drafts stand")
+UNMASK_RULE(
+    growth_without_cache,
+    !(c.grows && (c.caches > 0 || c.evictions > 0)),
+    "a part that lengthens the answer, such as daedal{}, reads the rows of the whole answer "
+    "in each pass: it goes with no cache")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -259,6 +264,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::shadow_of_one_sequence,
                                             goes_together::revision_alone,
                                             goes_together::drafts_of_one_sequence,
-                                            goes_together::drafts_rewritten_by_checks>;
+                                            goes_together::drafts_rewritten_by_checks,
+                                            goes_together::growth_without_cache>;
 
 }  // namespace unmask

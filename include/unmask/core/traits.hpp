@@ -218,6 +218,7 @@ struct composition {
   bool remasks = false;
   bool rewrites = false;
   bool rewrites_blocks = false;
+  bool grows = false;
   bool edits = false;  ///< rewrites committed tokens but by checks of drafts or by revising
   bool verifies = false;
   index_t revisions = 0;
@@ -261,6 +262,7 @@ struct composition {
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
     rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
+    grows = grows || p.grows;
     edits = edits || (p.rewrites && !p.verifies && !p.revises);
     verifies = verifies || p.verifies;
     revisions += p.revises ? 1 : 0;

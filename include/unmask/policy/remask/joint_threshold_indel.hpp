@@ -36,15 +36,16 @@ namespace UNMASK_NAMESPACE {
 /// A step that writes nothing ends the block; so does the final one, after which one more pass
 /// decides nothing, so that an engine stores the K/V of what was written.
 ///
-/// Ties: the lower position, the lower token. An invalid row has confidence 0. Confidences are of
-/// the whole row with the mask token, which needs model_info::suppress_mask = false; without it the
-/// mask token has no share in them and is never proposed. Goes with no ranking of interest, draws,
-/// truncation, remasking, lookahead, canvas, layer rules or constraints.
+/// Confidences are of the whole row with the mask token, which needs model_info::suppress_mask =
+/// false; without it the mask token has no share in them and is never proposed. An invalid row has
+/// confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas, layer rules or
+/// constraints.
 /// Range: threshold and edit_threshold in [0, 1], most_edits in [0, 62], block_length <= 64;
 /// erase_token and insert_token in the vocabulary and different, or -1 for none.
-/// State: 5.5 KB a sequence. Cost: one thread, O(block_length * (block_length + memory)) a step; at
-/// most block_length + most_edits + 2 passes a block. The block counts as seen by a hash of 64
-/// bits.
+/// Ties: the lower position, the lower token.
+/// State: 5.5 KB a sequence. That a block is as it once was is told by a hash of 64 bits.
+/// Cost: one thread, O(block_length * (block_length + memory)) a step; at most block_length +
+/// most_edits + 2 passes a block.
 /// Example: `joint_threshold_indel(erase_token=4)`, rows a90 e90 c90, then a90 c90 d90: `ac_` `acd`
 /// `acd`.
 /// Example: `joint_threshold_indel(insert_token=5)`, rows a90 f90 c90, then a90 b90 c90: `a__`
