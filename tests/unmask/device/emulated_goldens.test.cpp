@@ -48,7 +48,8 @@ TEST(EmulatedGoldens, RulesByName) {
                            "remdm_conf.jsonl",
                            "rcr.jsonl",
                            "wino.jsonl",
-                           "linear_spec.jsonl"}) {
+                           "linear_spec.jsonl",
+                           "core.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
@@ -61,7 +62,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 12U);
+  EXPECT_EQ(count.size(), 13U);
 }
 
 }  // namespace
