@@ -47,8 +47,8 @@ facts facts_of(const scenario& s) {
   f.branches = names(s.policy, "lookahead");
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
-  f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks ||
-            f.hides;
+  f.stays =
+      names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks || f.hides;
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   f.parts = parts.count;

@@ -161,7 +161,7 @@ struct constants_of<type_list<Part...>> {
   /// True when committed positions are read again because a part may rewrite them.
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part looks at committed tokens again without them.
-  static constexpr bool revises = together.revisions > 0;
+  static constexpr bool reconsiders = together.reconsiderations > 0;
   /// True when the schedule has passes that check drafts.
   static constexpr bool verifies = together.verifies;
   /// True when committed positions are read in a shadow segment.

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/step/plan_next.hpp>
+#include <unmask/step/reconsider.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
-#include <unmask/step/revise.hpp>
 #include <unmask/step/verify.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
@@ -66,7 +66,7 @@ template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if (phase::hides(m)) {
-    phase::revise(t, m);
+    phase::reconsider(t, m);
     return;
   }
   if (phase::checks(m)) {

@@ -20,7 +20,7 @@ template <class Policy>
     needs.branches = math::max(capacity.branches, detail::policy_branches(p));
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
-    needs.revises = revises_now(p);
+    needs.reconsiders = reconsiders_now(p);
   }
   return needs;
 }

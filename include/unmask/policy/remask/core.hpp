@@ -3,7 +3,7 @@
 
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/knob.hpp>
-#include <unmask/core/revise.hpp>
+#include <unmask/core/reconsider.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -49,7 +49,7 @@ struct core {
                                          {"redecide", &core::redecide},
                                          {"tail", &core::tail, at_least(0)}};
 
-  [[nodiscard]] UNMASK_HD bool revises_now() const { return every > 0; }
+  [[nodiscard]] UNMASK_HD bool reconsiders_now() const { return every > 0; }
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return every > 0; }
   [[nodiscard]] UNMASK_HD bool redecides() const { return redecide; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_checks(const sequence_shape& g) const {
@@ -69,10 +69,10 @@ struct core {
     const index_t last = context.at.view->block(context.at.block_index).last;
     return c.position < last - tail ? c.margin() : math::from_bits(0x7fc00000U);
   }
-  [[nodiscard]] UNMASK_HD index_t revise_count(const auto& context) const {
+  [[nodiscard]] UNMASK_HD index_t reconsider_count(const auto& context) const {
     return math::min(count, quota(context.at));
   }
-  UNMASK_HD float revise_score(const auto& c, const auto& context) const {
+  UNMASK_HD float reconsider_score(const auto& c, const auto& context) const {
     const bool differs = c.token != c.current && c.confidence() >= 0.3F;
     return differs ? context.at.current_probability : math::from_bits(0x7fc00000U);
   }
@@ -87,6 +87,6 @@ struct core {
     return at.block_step >= steps ? 0 : n / steps + (at.block_step < n % steps ? 1 : 0);
   }
 };
-static_assert(commit_rule<core> && revising<core>);
+static_assert(commit_rule<core> && reconsidering<core>);
 
 }  // namespace unmask
