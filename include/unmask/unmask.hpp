@@ -35,6 +35,7 @@
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/commit/threshold_calibrator.hpp>
+#include <unmask/policy/drafts.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/linear_position.hpp>

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
+#include "goldens/freedave.hpp"
 #include "goldens/lines.hpp"
+#include "goldens/moving_text.hpp"
 #include "goldens/place.hpp"
 #include "goldens/verdict.hpp"
 
@@ -92,14 +94,6 @@ std::vector<commit> difference(const tokens& before, const tokens& after) {
     }
   }
   return all;
-}
-
-std::string text_of(const std::vector<commit>& commits) {
-  std::string list;
-  for (const commit& c : commits) {
-    list += text(list.empty() ? "" : " ", c.position, "=", c.value);
-  }
-  return list.empty() ? "nothing" : list;
 }
 
 /// What a step of most rules records: the sum of its rows, and its changes.
@@ -514,7 +508,7 @@ verdict check_uncode(const node& line) {
   return replay(line, uncode(line));
 }
 
-constexpr rule table[] = {
+constexpr rule rules_decoded_by_name[] = {
     {"uncode.pc_sampler", check_uncode},
     {"uncode.linear_position", check_uncode},
     {"frechet", check<frechet>},
@@ -525,6 +519,9 @@ constexpr rule table[] = {
     {"uncode.remdm_loop", check<remdm_loop>},
     {"remdm_conf", check<remdm_conf>},
     {"rcr", check<rcr>},
+    {"sglang.joint_threshold_indel", check_indel},
+    {"daedal", check_daedal},
+    {"freedave", check_freedave},
     {"core", check_core},
     {"wino", check_wino},
     {"linear_spec.mlx_vlm", check_linear_spec},
@@ -533,7 +530,7 @@ constexpr rule table[] = {
 }  // namespace
 
 std::span<const rule> rules_by_name() {
-  return table;
+  return rules_decoded_by_name;
 }
 
 }  // namespace unmask::goldens

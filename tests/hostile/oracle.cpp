@@ -16,11 +16,13 @@ namespace {
 struct facts {
   bool renoises = false;
   bool rewrites = false;  ///< committed tokens
+  bool moves = false;     ///< text, and the end of the answer
   bool remasks = false;
   bool masks_least = false;  ///< committed tokens, by a commit rule
   bool checks = false;       ///< drafts
   bool hides = false;        ///< committed tokens, in some passes
   bool branches = false;
+  bool drafts = false;
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
@@ -39,12 +41,14 @@ facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
   f.renoises = parts.draw.has_canvas;
+  f.moves = parts.schedule.rewrites_blocks_now();
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = parts.commit_rule.edits_tokens_now();
   f.checks = names(s.policy, "self_speculation");
   f.hides = names(s.policy, "core");
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least || f.checks;
-  f.branches = names(s.policy, "lookahead");
+  f.drafts = names(s.policy, "drafts");
+  f.branches = names(s.policy, "lookahead") || f.drafts;
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
   f.stays =
@@ -131,8 +135,12 @@ class sequence_oracle {
            "a report",
            "something happened before the first step");
     before_ = now;
-    fill(now);
-    check_rest(now);
+    if (f_.moves) {
+      check_moved(now);
+    } else {
+      fill(now);
+      check_rest(now);
+    }
     before_ = now;
   }
 
@@ -140,6 +148,9 @@ class sequence_oracle {
     const step_record now = shown(seen);
     expect(now.report.end == ending::cancelled, "a report", "not cancelled");
     expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
+    if (f_.moves) {
+      return;
+    }
     expect(now.report.masked == masked_count() &&
                now.report.committed_prefix == before_.report.committed_prefix &&
                now.report.committed == before_.report.committed,
@@ -149,6 +160,12 @@ class sequence_oracle {
 
   void on_step(const step_record& seen, const std::vector<std::vector<given_row>>& rows) {
     const step_record now = shown(seen);
+    if (f_.moves) {
+      check_commits_of_moved(now);
+      check_moved(now);
+      before_ = now;
+      return;
+    }
     const index_t winner = winner_of(now);
     read(now, rows, winner);
     check_request(now);
@@ -211,9 +228,12 @@ class sequence_oracle {
 
   /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
+    if (f_.drafts) {
+      return now.winner;
+    }
     for (const segment& s : now.segments) {
       for (const candidate_entry& e : now.candidates) {
-        if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
+        if (s.branch > 0 && now.planned.places(s.branch, e.position) &&
             e.outcome == candidate_outcome::from_branch) {
           return s.branch;
         }
@@ -415,10 +435,12 @@ class sequence_oracle {
           e.position >= streamed || (f_.rewrites && !f_.checks), "what was streamed", e.position);
       committed += m == mark::masked ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
-      if (!opens) {
+      const bool is_drafted =
+          f_.drafts && now.planned.places(now.planned.branches, e.position);  // rows of some draft
+      if (!opens && !is_drafted) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
-              return s.branch == winner && s.placed.position == e.position;
+              return s.branch == winner && now.planned.places(winner, e.position);
             });
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);
@@ -473,6 +495,49 @@ class sequence_oracle {
     expect(committed > 0 || may_wait,
            "a commit in every step",
            "step " + std::to_string(now.report.forwards));
+  }
+
+  /// What holds for text that moves and answers that grow: the prompt stays, every other position
+  /// has a token or is masked, nothing is masked at the end.
+  void check_moved(const step_record& now) const {
+    const sequence_report& r = now.report;
+    expect(g_.prompt_length <= r.answer_end && r.answer_end <= g_.length,
+           "a report",
+           "answer_end",
+           r.answer_end,
+           g_.length);
+    index_t masks = 0;
+    for (index_t p = 0; p < static_cast<index_t>(now.tokens.size()); ++p) {
+      const token_id token = now.tokens[at(p)];
+      expect(token >= 0 && token < s_.model.vocab, "a token of the vocabulary in the buffer", p);
+      expect((p >= g_.prompt_length && p < g_.length) || token == given_[at(p)],
+             "tokens outside the answer",
+             p);
+      const bool is_text = p >= g_.prompt_length && p < r.answer_end;
+      masks += is_text && token == s_.model.mask_token ? 1 : 0;
+    }
+    expect(r.masked <= masks, "a report", "masked", r.masked, masks);
+    if (r.end != ending::running && r.end != ending::max_steps) {
+      expect(r.masked == 0, "an ended sequence", "positions are masked");
+    }
+  }
+
+  void check_commits_of_moved(const step_record& now) const {
+    index_t last = g_.prompt_length - 1;
+    for (const commit_entry& e : now.commits) {
+      expect(e.position > last && e.position < g_.length, "committed() ascends", e.position);
+      last = e.position;
+      const bool is_filled = now.report.end != ending::running;
+      expect(e.token == now.tokens[at(e.position)] || is_filled,
+             "committed() is what was written",
+             e.position);
+      expect(suppressed_.count(e.token) == 0 || e.token == s_.model.mask_token,
+             "no suppressed token",
+             e.position);
+      expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
+             "a log-probability",
+             std::to_string(e.log_probability) + " at position " + std::to_string(e.position));
+    }
   }
 
   /// Expected tokens that the end of a sequence fills in.

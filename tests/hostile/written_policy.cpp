@@ -51,6 +51,9 @@ class author {
     if (d_.chance(0.03)) {
       return anything();
     }
+    if (d_.chance(0.06)) {
+      return moving();
+    }
     const family f = random_family();
     written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
@@ -146,6 +149,17 @@ class author {
     f.edits = !is_left_alone && d_.chance(0.6);
     f.edits_tokens = !is_left_alone && !f.renoises && !f.drafts && d_.chance(0.35);
     return f;
+  }
+
+  /// A rule that moves text, and parts that go with it.
+  written_policy moving() {
+    written_policy all = {part(d_.chance(0.5) ? "daedal" : "joint_threshold_indel")};
+    add(all, part_stage::ranking, 0.2, 1);
+    add(all, part_stage::logits_transform, 0.2, 1);
+    add(all, part_stage::stop, 0.3, 1, {model_.eos_token == no_token ? "stop_at_eos" : ""});
+    add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
+    shuffle(all);
+    return all;
   }
 
   /// A few parts, whatever they are.
@@ -337,20 +351,19 @@ class author {
   std::int64_t whole(const known_part& known, const part_argument& a) {
     const auto least = static_cast<std::int64_t>(a.range.least);
     const auto most = static_cast<std::int64_t>(std::min(a.range.most, double(no_token)));
-    const std::int64_t largest = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
-    const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), largest);
+    const std::int64_t top = idles(known, a) ? std::min<std::int64_t>(most, least + 40) : most;
+    const std::int64_t some = std::min<std::int64_t>(least + d_.within(0, 12), top);
     if (a.name == "pool") {  // is odd
       return 2 * some + 1;
     }
     const bool ends_range = a.name == "last";  // at least the first
-    return d_.one_of(
-        std::vector<std::int64_t>{ends_range ? some + 8 : least,
-                                  ends_range ? some + 9 : least + 1,
-                                  ends_range ? some + 8 : some,
-                                  ends_range ? largest : some,
-                                  ends_range ? largest : some,
-                                  ends_range ? largest : some,
-                                  idles(known, a) || a.name == "first" ? some : largest});
+    return d_.one_of(std::vector<std::int64_t>{ends_range ? some + 8 : least,
+                                               ends_range ? some + 9 : least + 1,
+                                               ends_range ? some + 8 : some,
+                                               ends_range ? top : some,
+                                               ends_range ? top : some,
+                                               ends_range ? top : some,
+                                               idles(known, a) || a.name == "first" ? some : top});
   }
 
   token_id token() {

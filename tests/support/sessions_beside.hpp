@@ -62,8 +62,8 @@ struct logits_of {
     if (s.attention == attention_kind::shadow) {  // of another model, so that it disagrees
       tokens.assign(tokens.size(), model->seed % 2 == 0 ? 0 : 1);
     }
-    if (s.branch > 0) {
-      tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    for (const auto& placed : s.placed) {
+      tokens[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     for (index_t r = 0; r < s.rows.size(); ++r) {
       const std::ptrdiff_t at = 1 + (s.first_row + r) * stride;
@@ -128,8 +128,11 @@ inline void expect_equal(const forward_request& a, const forward_request& b) {
   for (std::size_t i = 0; i < a.segments.size(); ++i) {
     EXPECT_EQ(a.segments[i].slot, b.segments[i].slot);
     EXPECT_EQ(a.segments[i].branch, b.segments[i].branch);
-    EXPECT_EQ(a.segments[i].placed.position, b.segments[i].placed.position);
-    EXPECT_EQ(a.segments[i].placed.token, b.segments[i].placed.token);
+    ASSERT_EQ(a.segments[i].placed.size(), b.segments[i].placed.size());
+    for (std::size_t k = 0; k < a.segments[i].placed.size(); ++k) {
+      EXPECT_EQ(a.segments[i].placed[k].position, b.segments[i].placed[k].position);
+      EXPECT_EQ(a.segments[i].placed[k].token, b.segments[i].placed[k].token);
+    }
     EXPECT_EQ(a.segments[i].query, b.segments[i].query);
     EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
     EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);

@@ -176,18 +176,19 @@ void bind_values(nb::module_& m) {
       .value("cancelled", ending::cancelled, "The engine called cancel().");
 
   using unmask::segment;
-  nb::class_<segment>(m, "Segment", "One sequence's, or one lookahead branch's, share of a pass.")
+  nb::class_<segment>(m, "Segment", "One sequence's, or one branch's, share of a pass.")
       .def_ro("slot", &segment::slot)
       .def_ro("branch", &segment::branch, "0 is the sequence itself.")
       .def_prop_ro(
           "placed",
-          [](const segment& s) -> std::optional<std::pair<int, int>> {
-            if (s.branch == 0) {
-              return std::nullopt;
+          [](const segment& s) {
+            std::vector<std::pair<int, int>> placed;
+            for (const unmask::placement& p : s.placed) {
+              placed.emplace_back(p.position, p.token);
             }
-            return std::pair{s.placed.position, s.placed.token};
+            return placed;
           },
-          "Of a branch: the position and the token in which it differs from its sequence.")
+          "Of a branch: positions and tokens in which it differs from its sequence.")
       .def_prop_ro(
           "rows",
           [](const segment& s) { return slice_of(s.rows); },

@@ -191,7 +191,10 @@ fn request_of(request: &sys::unmask_request) -> Option<Request> {
         .map(|s| Segment {
             slot: s.slot as usize,
             branch: s.branch as usize,
-            placed: (s.branch > 0).then_some((s.placed_position as usize, s.placed_token)),
+            placed: unsafe { entries(s.placed, s.placed_count) }
+                .iter()
+                .map(|p| (p.position as usize, p.token))
+                .collect(),
             query: range(s.query_first, s.query_last),
             keys: range(s.keys_first, s.keys_last),
             rows: range(s.row_first, s.row_last),

@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -124,11 +124,17 @@ pub struct unmask_token_transition {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct unmask_placement {
+    pub position: i32,
+    pub token: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct unmask_segment {
     pub slot: i32,
     pub branch: i32,
-    pub placed_position: i32,
-    pub placed_token: i32,
+    pub placed_count: i32,
     pub query_first: i32,
     pub query_last: i32,
     pub keys_first: i32,
@@ -140,6 +146,7 @@ pub struct unmask_segment {
     pub attention: i32,
     pub shadow_of: i32,
     pub logits_shift: i32,
+    pub placed: *const unmask_placement,
 }
 
 #[repr(C)]

@@ -126,8 +126,8 @@ pub struct Segment {
     pub slot: usize,
     /// 0 is the sequence itself.
     pub branch: usize,
-    /// Of a lookahead branch: the position and the token in which it differs, in this pass only.
-    pub placed: Option<(usize, i32)>,
+    /// Of a branch: the positions and the tokens in which it differs, in this pass only.
+    pub placed: Vec<(usize, i32)>,
     /// Compute these positions.
     pub query: Range<usize>,
     /// They attend to these.

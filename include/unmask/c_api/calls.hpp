@@ -120,13 +120,18 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
     s.is_requested = true;
   }
   s.segments.clear(segment_size);
+  s.placements.clear();
   unmask_request answer = UNMASK_REQUEST_INIT;
   if (wanted) {
     for (const unmask::segment& g : wanted->segments) {
+      const unmask_placement* const placed =
+          g.placed.empty() ? nullptr : s.placements.data() + s.placements.size();
+      for (const unmask::placement& p : g.placed) {
+        s.placements.push_back({p.position, p.token});
+      }
       s.segments.push_back({g.slot,
                             g.branch,
-                            g.placed.position,
-                            g.placed.token,
+                            static_cast<std::int32_t>(g.placed.size()),
                             g.query.first,
                             g.query.last,
                             g.keys.first,
@@ -137,7 +142,8 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
                             static_cast<std::int32_t>(g.evict),
                             static_cast<std::int32_t>(g.attention),
                             g.shadow_of,
-                            g.logits_shift});
+                            g.logits_shift,
+                            placed});
       unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
       if (of.dropped) {  // on a device a plan must not be waited for inside a pass
         of.blocks = s.with([&](auto& q) { return q.planned(g.slot).score; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/answer_end.hpp>
+#include <unmask/core/block_rewriting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -27,7 +28,8 @@ struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
       check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
-      remask_score, goes_on, accepts, hide_count, hide_score, reconsider_count, reconsider_score;
+      remask_score, goes_on, rewrite_block, begin_length, accepts, hide_count, hide_score,
+      reconsider_count, reconsider_score;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -117,6 +119,14 @@ consteval void check_functions() {
                         remasking_least<P>,
                         "remask_score(candidate, context) must be const and return float, in a "
                         "part that has remask_count(context) and extra_remasks(sequence_shape)");
+  UNMASK_CHECK_FUNCTION(rewrite_block,
+                        block_rewriting<P>,
+                        "rewrite_block(rows, context) must be const and return void, in a part "
+                        "that says so: static constexpr bool rewrites_blocks = true");
+  UNMASK_CHECK_FUNCTION(begin_length,
+                        growing<P>,
+                        "begin_length(sequence_shape) must be const and return index_t, in a part "
+                        "that has rewrite_block(rows, context)");
   UNMASK_CHECK_FUNCTION(goes_on,
                         going_on<P>,
                         "goes_on(sequence, context) must be const and return bool, in a part that "

@@ -68,7 +68,7 @@ struct session_capacity {
   /// Largest number of positions whose rows one step reads: the block length, or the whole answer.
   /// A value above `length` counts, and takes memory, as `length`.
   index_t window = 0;
-  /// Most lookahead branches of one step, the sequence itself not counted.
+  /// Most branches of one step, the sequence itself not counted.
   index_t branches = 0;
   /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;
@@ -92,10 +92,10 @@ inline constexpr index_t max_rows = index_t{1} << 30;
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;
 
-/// Most lookahead branches of one step.
+/// Most branches of one step, of lookahead or of drafts, and most tokens that they place.
 inline constexpr index_t max_branches = 16;
 
-/// A token placed at a position: the one difference between a lookahead branch and its sequence.
+/// A token placed at a position: the difference between a branch and its sequence.
 struct placement {
   index_t position = 0;       ///< Position of the token.
   token_id token = no_token;  ///< The token placed there.
@@ -163,16 +163,33 @@ struct plan {
   index_t last_block = 0;  ///< One past the last block that `score` overlaps.
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
-  /// Number of lookahead branches in addition to the sequence itself (the anchor, branch 0): branch
-  /// b is the sequence with branch[b - 1] placed, 1 <= b <= branches.
+  /// Number of branches in addition to the sequence itself (the anchor, branch 0): branch b is the
+  /// sequence with the tokens branch[placed(b)] placed, 1 <= b <= branches.
   index_t branches = 0;
-  placement branch[max_branches];  ///< The token of each branch.
+  placement branch[max_branches];  ///< The tokens of the branches.
+  /// With drafts: draft b has the first draft_last[b - 1] tokens. 0: lookahead, a token a branch.
+  unsigned char draft_last[max_branches] = {};
   /// End of the scored range of branch b; its query range is shorter by the same amount. Equals
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
   index_t branch_last[1 + max_branches] = {};
   /// The branch that won the last step: keep its K/V.
   index_t winner = 0;
+
+  /// The tokens of branch b, as indices into `branch`; none for the sequence itself.
+  [[nodiscard]] UNMASK_HD range placed(index_t b) const {
+    const index_t draft = b > 0 ? draft_last[b - 1] : 0;
+    return b == 0 || draft > 0 ? range{0, draft} : range{b - 1, b};
+  }
+  /// True if branch b places a token at a position.
+  [[nodiscard]] UNMASK_HD bool places(index_t b, index_t position) const {
+    const range tokens = placed(b);
+    index_t k = tokens.first;
+    while (k < tokens.last && branch[k].position != position) {
+      ++k;
+    }
+    return k < tokens.last;
+  }
 
   /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }

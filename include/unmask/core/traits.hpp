@@ -3,6 +3,8 @@
 
 #include <unmask/core/attention.hpp>
 #include <unmask/core/block_end.hpp>
+#include <unmask/core/block_rewriting.hpp>
+#include <unmask/core/drafting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -59,7 +61,8 @@ struct part_traits {
   bool ranks_by_confidence = false;
   bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
-  bool branches = false;
+  bool branches = false;  ///< has lookahead branches
+  bool drafts = false;
   bool draws = false;
   bool caches = false;
   bool evicts = false;
@@ -71,11 +74,13 @@ struct part_traits {
   bool remembers = false;        ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool remasks_least = false;  ///< remasks the least certain tokens
-  bool goes_on = false;        ///< may go on without masked positions
-  bool verifies = false;       ///< checks drafts
-  bool reconsiders = false;    ///< reconsiders committed tokens without them
-  bool rewrites = false;       ///< rewrites committed tokens: edits, remasks or verifies
+  bool remasks_least = false;    ///< remasks the least certain tokens
+  bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
+  bool grows = false;            ///< sequences begin shorter than they may become
+  bool goes_on = false;          ///< may go on without masked positions
+  bool verifies = false;         ///< checks drafts
+  bool reconsiders = false;      ///< reconsiders committed tokens without them
+  bool rewrites = false;         ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
   bool shadows = false;  ///< reads committed positions in a shadow segment
   bool renoises = false;
@@ -117,8 +122,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || rewrites || renoises || skips ||
-           picks;
+    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
+           skips || picks;
   }
 };
 
@@ -130,6 +135,7 @@ inline constexpr part_traits traits_of{
     .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
     .schedules = scheduling<P>,
     .branches = branching<P>,
+    .drafts = drafting<P>,
     .draws = drawing<P>,
     .caches = caching<P>,
     .evicts = evicting<P>,
@@ -142,11 +148,13 @@ inline constexpr part_traits traits_of{
     .edits_tokens = token_editing<P>,
     .remasks = remasking<P>,
     .remasks_least = remasking_least<P>,
+    .rewrites_blocks = block_rewriting<P>,
+    .grows = growing<P>,
     .goes_on = going_on<P>,
     .verifies = verifying<P>,
     .reconsiders = reconsidering<P>,
-    .rewrites =
-        token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> || reconsidering<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> ||
+                reconsidering<P> || block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
@@ -190,6 +198,7 @@ struct composition {
   index_t rankings = 0;
   index_t schedules = 0;
   index_t lookaheads = 0;
+  index_t draftings = 0;
   index_t draws = 0;
   index_t caches = 0;
   index_t evictions = 0;
@@ -209,6 +218,7 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
+  bool rewrites_blocks = false;
   bool edits = false;  ///< rewrites committed tokens but by checks of drafts or by reconsidering
   bool verifies = false;
   index_t reconsiderations = 0;
@@ -230,6 +240,7 @@ struct composition {
     rankings += p.ranks ? 1 : 0;
     schedules += p.schedules ? 1 : 0;
     lookaheads += p.branches ? 1 : 0;
+    draftings += p.drafts ? 1 : 0;
     draws += p.draws ? 1 : 0;
     caches += p.caches ? 1 : 0;
     evictions += p.evicts ? 1 : 0;
@@ -250,6 +261,7 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
+    rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
     edits = edits || (p.rewrites && !p.verifies && !p.reconsiders);
     verifies = verifies || p.verifies;
     reconsiderations += p.reconsiders ? 1 : 0;
@@ -267,10 +279,10 @@ struct composition {
     follows_text = follows_text || p.follows_text;
   }
 
-  [[nodiscard]] constexpr bool branches() const { return lookaheads > 0; }
+  [[nodiscard]] constexpr bool branches() const { return lookaheads + draftings > 0; }
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
-  /// placements of lookahead.
+  /// tokens that branches place.
   [[nodiscard]] constexpr index_t tracks() const {
     return part_tracks + (tracks_current ? 1 : 0) +
            (branches() && reads_sequence ? max_branches : 0);

@@ -153,8 +153,9 @@ UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
   detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    if constexpr (What == mark::masked ||
-                  processing_committed<typename Policy::template part_type<I>>) {
+    using part_type = typename Policy::template part_type<I>;
+    if constexpr (What == mark::masked || processing_committed<part_type> ||
+                  block_rewriting<part_type>) {
       auto context = context_of<I>(m, cell, at);
       m.policy->template part_at<I>().track(list, context);
     }
@@ -183,7 +184,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;
         out[k].position = at.position;
-        out[k].step = at.step;
+        out[k].step = at.step - m.spared();
       }
     }
     if constexpr (logits_processor<part_type> &&

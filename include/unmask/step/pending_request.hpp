@@ -181,9 +181,12 @@ UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status
     shadow.shadow_of = static_cast<index_t>(count_) - 1;
     return add(shadow);
   }
+  const range tokens = next.placed(b);
+  const std::span<const placement> placed{next.branch + tokens.first,
+                                          static_cast<std::size_t>(tokens.size())};
   segment s{.slot = slot,
             .branch = b,
-            .placed = b > 0 ? next.branch[b - 1] : placement{},
+            .placed = placed,
             .query = next.query,
             .rows = status.rows,
             .keys = next.keys,

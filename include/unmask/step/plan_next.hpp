@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/commit.hpp>
+#include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/reconsider.hpp>
 #include <unmask/step/remask_least.hpp>
@@ -69,13 +70,25 @@ UNMASK_HD inline void close_view(const slot_arrays& m) {
   m.state->reached = math::max(m.state->reached, m.status->next.query.last);
 }
 
+/// Lane 0: writes the EOS token after the end of a sequence that might have been longer.
+template <class Policy>
+UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::rewrites_blocks) {
+    const slot_state& s = *m.state;
+    const bool fills = s.model.eos_token != no_token;
+    for (index_t p = s.view.length; fills && p < s.geometry.length; ++p) {
+      s.tokens[p] = s.model.eos_token;
+    }
+  }
+}
+
 /// Lane 0: makes `next` the plan of the slot, and reports it.
 UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t answer_end) {
   const sequence_view& q = m.state->view;
   slot_status& out = *m.status;
   out.next = next;
   out.report.end = next.end;
-  out.report.forwards = q.step;
+  out.report.forwards = q.step - m.spared();
   out.report.committed_prefix = q.committed_prefix;
   out.report.answer_end = answer_end;
   out.report.masked = q.masked_count;
@@ -130,8 +143,14 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
       next.branch_last[0] = next.score.last;
     }
   }
+  if constexpr (Policy::drafts) {
+    keep_drafts(m, next);
+  }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
+  }
+  if (next.end != ending::running) {
+    fill_rest(m);
   }
   publish(m, next, end_of_answer);
 }
@@ -208,8 +227,9 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
         }
       }
       if constexpr (Policy::branches) {
-        for (index_t b = 0; b < (reads_sequence_now(*m.policy) ? next.branches : 0); ++b) {
-          list.add(next.branch[b].token);
+        const index_t placed = next.placed(next.branches).last;
+        for (index_t k = 0; k < (reads_sequence_now(*m.policy) ? placed : 0); ++k) {
+          list.add(next.branch[k].token);
         }
       }
       m.tracked_count[i] = list.size();

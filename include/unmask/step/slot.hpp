@@ -98,7 +98,7 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// The same for one branch, in which the position of the placed token is not masked.
+  /// The same for one branch, in which the positions of the placed tokens are not masked.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
@@ -107,7 +107,7 @@ struct slot_memory : slot_arrays {
         return false;
       }
     }
-    return reads(i) && (branch == 0 || now.branch[branch - 1].position != position);
+    return reads(i) && !now.places(branch, position);
   }
 
   /// The same for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
@@ -215,9 +215,11 @@ struct slot_memory : slot_arrays {
 template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_needs needs_of(const session_capacity& capacity) {
   return {.branches = Policy::branches ? capacity.branches : 0,
+          .drafts = Policy::drafts,
           .compares = Policy::compares,
           .anchors = Policy::anchors,
           .layered = Policy::layered,
+          .moves = Policy::rewrites_blocks,
           .reconsiders = Policy::reconsiders,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,
           .probes = Policy::probes};

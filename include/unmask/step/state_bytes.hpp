@@ -18,6 +18,7 @@ template <class Policy>
   slot_needs needs = needs_of<Policy>(capacity);
   if constexpr (Policy::varies) {
     needs.branches = math::max(capacity.branches, detail::policy_branches(p));
+    needs.drafts = drafts_now(p);
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
     needs.reconsiders = reconsiders_now(p);

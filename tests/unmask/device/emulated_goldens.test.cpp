@@ -47,9 +47,12 @@ TEST(EmulatedGoldens, RulesByName) {
                            "remdm_loop.jsonl",
                            "remdm_conf.jsonl",
                            "rcr.jsonl",
+                           "freedave.jsonl",
                            "wino.jsonl",
                            "linear_spec.jsonl",
-                           "core.jsonl"}) {
+                           "core.jsonl",
+                           "indel.jsonl",
+                           "daedal.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
@@ -62,7 +65,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 13U);
+  EXPECT_EQ(count.size(), 16U);
 }
 
 }  // namespace

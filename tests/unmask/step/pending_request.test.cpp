@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::pending_request_test {
 namespace {
 
 using step::pending_request;
@@ -42,7 +42,7 @@ TEST(pending_request, has_the_rows_of_each_branch) {
       EXPECT_EQ(segments[1].rows, (range{0, std::max(last - 1 - shift, 0) + 1}));
       EXPECT_EQ(segments[1].query, (range{0, last}));
       EXPECT_EQ(segments[1].keys, (range{0, last}));
-      EXPECT_EQ(segments[1].placed.token, 7);
+      EXPECT_EQ(segments[1].placed.front().token, 7);
       EXPECT_EQ(segments[1].first_row, 4 - shift);
       EXPECT_EQ(request.view().rows, 4 - shift + segments[1].rows.size());
     }
@@ -79,4 +79,4 @@ TEST(pending_request, leaves_out_all_but_the_chosen_slots) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::pending_request_test

@@ -22,7 +22,7 @@
 #include "support/bound_session.hpp"
 #include "support/draws.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::probability_test {
 namespace {
 
 const std::vector<float> answers_row = {9.0F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
@@ -219,9 +219,9 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
       std::vector<placement> placed = {{}};
       for (const segment& part : request->segments) {
         std::vector<token_id> x = text;
-        if (part.branch > 0) {
-          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
-          placed.push_back(part.placed);
+        for (const placement& p : part.placed) {
+          x[static_cast<std::size_t>(p.position)] = p.token;
+          placed.push_back(p);
         }
         for (index_t r = part.rows.first; r < part.rows.last; ++r) {
           const auto z = q.logits.row(x, r);
@@ -356,4 +356,4 @@ TEST(probability_of, says_how_many_tokens_it_takes) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::probability_test
