@@ -20,6 +20,7 @@ struct facts {
   bool remasks = false;
   bool masks_least = false;  ///< committed tokens, by a commit rule
   bool checks = false;       ///< drafts
+  bool hides = false;        ///< committed tokens, in some passes
   bool branches = false;
   bool drafts = false;
   bool draws = false;
@@ -44,12 +45,14 @@ facts facts_of(const scenario& s) {
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = parts.commit_rule.edits_tokens_now();
   f.checks = names(s.policy, "self_speculation");
+  f.hides = names(s.policy, "core");
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least || f.checks;
   f.drafts = names(s.policy, "drafts");
   f.branches = names(s.policy, "lookahead") || f.drafts;
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
-  f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks;
+  f.stays =
+      names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks || f.hides;
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   f.parts = parts.count;
@@ -141,7 +144,8 @@ class sequence_oracle {
     before_ = now;
   }
 
-  void on_cancel(const step_record& now) {
+  void on_cancel(const step_record& seen) {
+    const step_record now = shown(seen);
     expect(now.report.end == ending::cancelled, "a report", "not cancelled");
     expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
     if (f_.moves) {
@@ -154,7 +158,8 @@ class sequence_oracle {
            "of a cancelled sequence");
   }
 
-  void on_step(const step_record& now, const std::vector<std::vector<given_row>>& rows) {
+  void on_step(const step_record& seen, const std::vector<std::vector<given_row>>& rows) {
+    const step_record now = shown(seen);
     if (f_.moves) {
       check_commits_of_moved(now);
       check_moved(now);
@@ -193,6 +198,23 @@ class sequence_oracle {
                       std::string(name) + " " + std::to_string(got) + " instead of " +
                           std::to_string(wanted));
     }
+  }
+
+  /// The same with the tokens that the next pass hides in their places.
+  [[nodiscard]] step_record shown(const step_record& seen) const {
+    step_record now = seen;
+    std::vector<token_id> written = before_.tokens;
+    for (const commit_entry& e : seen.commits) {
+      written[at(e.position)] = e.token;
+    }
+    const bool may_hide =
+        f_.hides && (seen.report.end == ending::running || seen.report.end == ending::cancelled);
+    for (index_t p = g_.prompt_length; may_hide && p < g_.length; ++p) {
+      if (now.tokens[at(p)] == s_.model.mask_token) {
+        now.tokens[at(p)] = written[at(p)];
+      }
+    }
+    return now;
   }
 
   [[nodiscard]] index_t masked_count() const {

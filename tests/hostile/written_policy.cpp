@@ -68,7 +68,13 @@ class author {
     if (names(all, "wino")) {
       skipping = {"delayed_cache", "entropy_cache"};
     }
-    add(all, part_stage::cache, f.drafts ? 0.0 : f.layered ? 0.7 : 0.25, 1, skipping);
+    add(all,
+        part_stage::cache,
+        f.drafts || names(all, "core") ? 0.0
+        : f.layered                    ? 0.7
+                                       : 0.25,
+        1,
+        skipping);
     if (f.layered) {
       for (const char* rule : {"early_skip", "cache_budget", "similarity_refresh"}) {
         if (d_.chance(0.4)) {
@@ -207,7 +213,8 @@ class author {
   written_part commit_rule(const family& f) {
     const std::vector<std::string> comparing = {"adaptive_threshold", "stable_and_confident"};
     std::vector<std::string> without = comparing;
-    const char* const masking[] = {"running_confidence", "remdm_loop", "remdm_conf", "wino"};
+    const char* const masking[] = {
+        "running_confidence", "remdm_loop", "remdm_conf", "wino", "core"};
     const bool masks = !f.branches && !f.edits_tokens && !f.remasks && !f.renoises && !f.compares &&
                        !f.drafts && d_.chance(0.3);
     if (f.branches || f.edits_tokens || f.remasks || f.renoises || f.drafts || masks) {
@@ -215,6 +222,9 @@ class author {
     }
     if (f.layered || model_.logits_shift > 0) {
       without.push_back("wino");
+    }
+    if (f.layered) {
+      without.push_back("core");
     }
     if (!masks) {
       without.insert(without.end(), std::begin(masking), std::end(masking));

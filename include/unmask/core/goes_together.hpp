@@ -146,7 +146,7 @@ UNMASK_RULE(
     !c.rewrites_blocks ||
         !(c.branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
           c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0 ||
-          c.revisions > 0 || c.shadows || c.verifies),
+          c.reconsiderations > 0 || c.shadows || c.verifies),
     "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
     "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
     "positions or skip positions at layers: it decides alone")
@@ -174,10 +174,11 @@ UNMASK_RULE(shadow_of_one_sequence,
             "parts that skip positions at layers or compare rows with those of the step before: "
             "its shadow is of one whole sequence")
 UNMASK_RULE(
-    revision_alone,
-    !(c.revisions > 0 && (c.revisions > 1 || c.edits || c.verifies || c.shadows || c.gates ||
-                          c.follows_text || c.renoises || c.branches() || c.layered() ||
-                          c.caches > 0 || c.evictions > 0 || c.compares || c.reads_ahead)),
+    reconsidering_alone,
+    !(c.reconsiderations > 0 &&
+      (c.reconsiderations > 1 || c.edits || c.verifies || c.shadows || c.gates || c.follows_text ||
+       c.renoises || c.branches() || c.layered() || c.caches > 0 || c.evictions > 0 || c.compares ||
+       c.reads_ahead)),
     "a part that looks at committed tokens again without them, such as core{}, computes "
     "whole passes with masks in their place: it goes with no other part that edits, "
     "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
@@ -262,7 +263,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::drafts_without_memory,
                                             goes_together::shadow_of_tokens,
                                             goes_together::shadow_of_one_sequence,
-                                            goes_together::revision_alone,
+                                            goes_together::reconsidering_alone,
                                             goes_together::drafts_of_one_sequence,
                                             goes_together::drafts_rewritten_by_checks,
                                             goes_together::growth_without_cache>;

@@ -148,7 +148,7 @@ struct plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/revise.hpp).
+  /// The tokens of some committed positions are masks in this pass (core/reconsider.hpp).
   bool hides = false;
   /// This pass checks drafts (core/verify.hpp).
   bool checks = false;

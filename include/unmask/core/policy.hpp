@@ -163,7 +163,7 @@ struct constants_of<type_list<Part...>> {
   /// True when a part rewrites the scored block as a whole, and may move text in it.
   static constexpr bool rewrites_blocks = together.rewrites_blocks;
   /// True when a part looks at committed tokens again without them.
-  static constexpr bool revises = together.revisions > 0;
+  static constexpr bool reconsiders = together.reconsiderations > 0;
   /// True when the schedule has passes that check drafts.
   static constexpr bool verifies = together.verifies;
   /// True when committed positions are read in a shadow segment.

@@ -62,7 +62,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
                                   step::remasks_now(policy),
                                   step::renoises_now(policy),
                                   step::rewrites_blocks_now(policy),
-                                  step::verifies_now(policy) || step::revises_now(policy));
+                                  step::verifies_now(policy) || step::reconsiders_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

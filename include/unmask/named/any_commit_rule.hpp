@@ -147,7 +147,7 @@ class any_commit_rule : public commit_rule_expression {
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
     return any_part([](const auto& operand) {
       using part = std::remove_cvref_t<decltype(operand)>;
-      if constexpr (remasking_least<part> || revising<part>) {
+      if constexpr (remasking_least<part> || reconsidering<part>) {
         if constexpr (requires { operand.edits_tokens_now(); }) {
           return operand.edits_tokens_now();
         } else {
@@ -214,48 +214,51 @@ class any_commit_rule : public commit_rule_expression {
     return more;
   }
 
-  /// The part that revises tokens (core/revise.hpp), one at most.
-  [[nodiscard]] UNMASK_HD bool revises_now() const {
+  /// The part that reconsiders tokens (core/reconsider.hpp), one at most.
+  [[nodiscard]] UNMASK_HD bool reconsiders_now() const {
     return any_part([](const auto& operand) {
-      if constexpr (requires { operand.revises_now(); }) {
-        return operand.revises_now();
+      if constexpr (requires { operand.reconsiders_now(); }) {
+        return operand.reconsiders_now();
       } else {
         return false;
       }
     });
   }
-  [[nodiscard]] UNMASK_HD index_t revising_part() const {
+  [[nodiscard]] UNMASK_HD index_t reconsidering_part() const {
     index_t found = -1;
     for (index_t i = 0; i < size_; ++i) {
-      const bool revises = parts_[i].visit(
-          [](const auto& operand) { return revising<std::remove_cvref_t<decltype(operand)>>; });
-      found = revises ? text_index_[i] : found;
+      const bool reconsiders = parts_[i].visit([](const auto& operand) {
+        return reconsidering<std::remove_cvref_t<decltype(operand)>>;
+      });
+      found = reconsiders ? text_index_[i] : found;
     }
     return found;
   }
   [[nodiscard]] UNMASK_HD index_t hide_count(auto& context) const {
     index_t count = 0;
-    for_revising(context, [&](const auto& p, auto& inner) { count = p.hide_count(inner); });
+    for_reconsidering(context, [&](const auto& p, auto& inner) { count = p.hide_count(inner); });
     return count;
   }
   UNMASK_HD float hide_score(const auto& c, auto& context) const {
     float score = 0.0F;
-    for_revising(context, [&](const auto& p, auto& inner) { score = p.hide_score(c, inner); });
+    for_reconsidering(context, [&](const auto& p, auto& inner) { score = p.hide_score(c, inner); });
     return score;
   }
-  [[nodiscard]] UNMASK_HD index_t revise_count(auto& context) const {
+  [[nodiscard]] UNMASK_HD index_t reconsider_count(auto& context) const {
     index_t count = 0;
-    for_revising(context, [&](const auto& p, auto& inner) { count = p.revise_count(inner); });
+    for_reconsidering(context,
+                      [&](const auto& p, auto& inner) { count = p.reconsider_count(inner); });
     return count;
   }
-  UNMASK_HD float revise_score(const auto& c, auto& context) const {
+  UNMASK_HD float reconsider_score(const auto& c, auto& context) const {
     float score = 0.0F;
-    for_revising(context, [&](const auto& p, auto& inner) { score = p.revise_score(c, inner); });
+    for_reconsidering(context,
+                      [&](const auto& p, auto& inner) { score = p.reconsider_score(c, inner); });
     return score;
   }
   [[nodiscard]] UNMASK_HD bool redecides() const {
     return any_part([](const auto& operand) {
-      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
+      if constexpr (reconsidering<std::remove_cvref_t<decltype(operand)>>) {
         return operand.redecides();
       } else {
         return false;
@@ -265,7 +268,7 @@ class any_commit_rule : public commit_rule_expression {
   [[nodiscard]] UNMASK_HD std::int64_t extra_checks(const sequence_shape& g) const {
     std::int64_t most = 0;
     static_cast<void>(any_part([&](const auto& operand) {
-      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
+      if constexpr (reconsidering<std::remove_cvref_t<decltype(operand)>>) {
         most = operand.extra_checks(g);
       }
       return false;
@@ -296,10 +299,10 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
-  // Calls use(part, its context) for the part that revises tokens.
-  UNMASK_HD void for_revising(auto& context, const auto& use) const {
+  // Calls use(part, its context) for the part that reconsiders tokens.
+  UNMASK_HD void for_reconsidering(auto& context, const auto& use) const {
     for_each(context, [&use](const auto& operand, auto& inner) {
-      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
+      if constexpr (reconsidering<std::remove_cvref_t<decltype(operand)>>) {
         use(operand, inner);
       }
     });
@@ -329,6 +332,6 @@ class any_commit_rule : public commit_rule_expression {
 static_assert(commit_rule<any_commit_rule> && candidate_filter<any_commit_rule> &&
               logits_processor<any_commit_rule> && step_reducing<any_commit_rule> &&
               reading_ahead<any_commit_rule> && going_on<any_commit_rule> &&
-              revising<any_commit_rule> && reviewing<any_commit_rule>);
+              reconsidering<any_commit_rule> && reviewing<any_commit_rule>);
 
 }  // namespace unmask

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/step/plan_next.hpp>
+#include <unmask/step/reconsider.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
-#include <unmask/step/revise.hpp>
 #include <unmask/step/rewrite_block.hpp>
 #include <unmask/step/verify.hpp>
 
@@ -77,7 +77,7 @@ template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if (phase::hides(m)) {
-    phase::revise(t, m);
+    phase::reconsider(t, m);
     return;
   }
   if (phase::checks(m)) {

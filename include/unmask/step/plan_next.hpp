@@ -4,8 +4,8 @@
 #include <unmask/step/commit.hpp>
 #include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
+#include <unmask/step/reconsider.hpp>
 #include <unmask/step/remask_least.hpp>
-#include <unmask/step/revise.hpp>
 
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {

@@ -85,7 +85,7 @@ struct slot_memory : slot_arrays {
         return false;  // its row left the pass
       }
     }
-    if constexpr (Policy::revises) {
+    if constexpr (Policy::reconsiders) {
       if (status->next.hides) {
         return hidden[i].checked;
       }
@@ -220,7 +220,7 @@ template <class Policy>
           .anchors = Policy::anchors,
           .layered = Policy::layered,
           .moves = Policy::rewrites_blocks,
-          .revises = Policy::revises,
+          .reconsiders = Policy::reconsiders,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,
           .probes = Policy::probes};
 }

@@ -143,7 +143,7 @@ struct slot_needs {
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
   bool moves = false;            ///< text may move
-  bool revises = false;          ///< a part looks at committed tokens without them
+  bool reconsiders = false;      ///< a part looks at committed tokens without them
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
 
@@ -155,7 +155,7 @@ struct slot_needs {
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
             .moves = moves || other.moves,
-            .revises = revises || other.revises,
+            .reconsiders = reconsiders || other.reconsiders,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
             .probes = math::max(probes, other.probes)};
   }
@@ -197,8 +197,8 @@ struct slot_arrays {
   index_t* ranks = at.take<index_t>(window);
   /// Whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(needs.anchors ? window : 0);
-  /// The tokens that the next pass hides. Only if a part revises tokens.
-  hidden_token* hidden = at.take<hidden_token>(needs.revises ? window : 0);
+  /// The tokens that the next pass hides. Only if a part reconsiders tokens.
+  hidden_token* hidden = at.take<hidden_token>(needs.reconsiders ? window : 0);
   /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the
   /// lowest of its branch; [1 + branches] scores. Only with lookahead.
   float* lookahead_scores = at.take<float>(needs.branches > 0 ? rows : 0);

@@ -50,6 +50,7 @@ TEST(EmulatedGoldens, RulesByName) {
                            "freedave.jsonl",
                            "wino.jsonl",
                            "linear_spec.jsonl",
+                           "core.jsonl",
                            "indel.jsonl",
                            "daedal.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
@@ -64,7 +65,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 15U);
+  EXPECT_EQ(count.size(), 16U);
 }
 
 }  // namespace

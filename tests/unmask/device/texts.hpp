@@ -70,6 +70,8 @@ inline constexpr const char* decoded_texts[] = {
     "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos",
     "wino(0.3, 0.4)",
     "by_margin + any_of(wino(0.2, 0.6), threshold(0.5)) + neighbour_penalty",
+    "core(3, every=1, candidates=4, count=2, tail=0)",
+    "by_margin + core(4, 1, redecide=true, tail=1) + single_block + sampling",
     "linear_spec(window=5, start=2)",
     "threshold(0.3) + self_speculation(6) + repetition_penalty(1.5) + stop_at_eos + sampling"};
 

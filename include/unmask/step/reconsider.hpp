@@ -3,13 +3,13 @@
 
 #include <unmask/step/commit.hpp>
 
-/// Passes in which committed tokens are hidden (core/revise.hpp).
+/// Passes in which committed tokens are hidden (core/reconsider.hpp).
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// True if this step's pass hid tokens.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool hides(const slot_memory<Policy>& m) {
-  if constexpr (Policy::revises) {
+  if constexpr (Policy::reconsiders) {
     return m.status->next.hides;
   } else {
     static_cast<void>(m);
@@ -22,7 +22,7 @@ template <class Policy>
 UNMASK_HD void swap_hidden([[maybe_unused]] const auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m,
                            [[maybe_unused]] bool masks) {
-  if constexpr (Policy::revises) {
+  if constexpr (Policy::reconsiders) {
     if (!hides(m)) {
       return;
     }
@@ -41,7 +41,7 @@ UNMASK_HD void swap_hidden([[maybe_unused]] const auto& t,
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t
 sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const auto& score) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
   const range scored = m.status->next.score;
   const index_t size = sort_size(scored.size());
   for (index_t i = t.lane(); i < size; i += t.lanes()) {
@@ -62,7 +62,7 @@ sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const a
 /// count(part, context) for the scored range.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t count_of(const slot_memory<Policy>& m, const auto& count) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
   const index_t first = m.status->next.score.first;
   const step_info at = info_of(*m.state, m.status->next, first);
   auto context = context_of<I>(m, m.cell_of(first), at);
@@ -73,8 +73,8 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::revises) {
-    if (!revises_now(*m.policy) || hides(m)) {
+  if constexpr (Policy::reconsiders) {
+    if (!reconsiders_now(*m.policy) || hides(m)) {
       return;
     }
     const range scored = m.status->next.score;
@@ -127,7 +127,7 @@ UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool plan_hiding([[maybe_unused]] const slot_memory<Policy>& m,
                                          [[maybe_unused]] plan& next) {
-  if constexpr (Policy::revises) {
+  if constexpr (Policy::reconsiders) {
     const plan& now = m.status->next;
     if (hides(m) || m.state->hidden_count == 0) {
       return false;
@@ -148,34 +148,34 @@ template <class Policy>
 
 /// Sets the roles of a step whose pass hid tokens.
 template <class Policy>
-UNMASK_HD void revise([[maybe_unused]] const deciding_group auto& t,
-                      [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::revises) {
-    constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+UNMASK_HD void reconsider([[maybe_unused]] const deciding_group auto& t,
+                          [[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::reconsiders) {
+    constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
     const auto& part = m.policy->template part_at<I>();
     const range scored = m.status->next.score;
     const index_t wanted =
-        count_of(m, [](const auto& p, auto& context) { return p.revise_count(context); });
+        count_of(m, [](const auto& p, auto& context) { return p.reconsider_count(context); });
     const index_t found = sort_lowest(
         t,
         m,
         [&](index_t i) { return m.hidden[i].checked; },
-        [](const auto& p, const auto& c, auto& context) { return p.revise_score(c, context); });
-    index_t revising_part = text_index_of<I>(*m.policy);
-    if constexpr (requires { part.revising_part(); }) {
-      revising_part = part.revising_part();
+        [](const auto& p, const auto& c, auto& context) { return p.reconsider_score(c, context); });
+    index_t reconsidering_part = text_index_of<I>(*m.policy);
+    if constexpr (requires { part.reconsidering_part(); }) {
+      reconsidering_part = part.reconsidering_part();
     }
-    const index_t revised = math::max(math::min(wanted, found), index_t{0});
-    const bool is_again = revised > 0 && part.redecides();
-    for (index_t r = t.lane(); r < revised; r += t.lanes()) {
+    const index_t replaced = math::max(math::min(wanted, found), index_t{0});
+    const bool is_again = replaced > 0 && part.redecides();
+    for (index_t r = t.lane(); r < replaced; r += t.lanes()) {
       const index_t i = key_index(m.keys[r]);
       m.roles[i] = role::replaced;
-      m.note(i, {revising_part});
+      m.note(i, {reconsidering_part});
     }
     for (index_t i = t.lane(); is_again && i < scored.size(); i += t.lanes()) {
       if (m.hidden[i].token != no_token && !m.hidden[i].checked) {
         m.roles[i] = role::remasked;
-        m.note(i, {revising_part});
+        m.note(i, {reconsidering_part});
       }
     }
     if (t.lane() == 0 && is_again) {
