@@ -101,12 +101,15 @@ enum unmask_outcomes {
 enum unmask_attentions {
   UNMASK_BIDIRECTIONAL = 0,  ///< all
   UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
-  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position
+  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position,
+                     ///< and all of this segment, which are masks
 };
 
 /// Bits of unmask_options::flags.
 enum unmask_flags {
-  UNMASK_NO_FILES = 1  ///< no text of a policy may name a file: for texts from others
+  UNMASK_NO_FILES = 1,          ///< no text of a policy may name a file: for texts from others
+  UNMASK_CAUSAL_ATTENTION = 2,  ///< the engine runs segments with UNMASK_CAUSAL; options only
+  UNMASK_SHADOW_ATTENTION = 4   ///< and those with UNMASK_SHADOW; options only
 };
 
 /// A session: slots that decode with one policy. Opaque.
@@ -203,7 +206,7 @@ typedef struct unmask_segment {
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
-  int32_t attention;                ///< one of unmask_attentions; no policy asks for another than 0
+  int32_t attention;                ///< one of unmask_attentions; 0 unless the flags have another
   int32_t shadow_of;                ///< index of the segment that a shadow attends to, or -1
   int32_t logits_shift;             ///< row p - shift of this segment predicts position p
   const unmask_placement* placed;   ///< tokens of a branch, in this pass only; null: none

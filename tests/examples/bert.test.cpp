@@ -21,7 +21,7 @@
 #include "engine/tokenizer.hpp"
 #include "gguf_writer.hpp"
 
-namespace example {
+namespace example::bert_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -497,4 +497,4 @@ TEST(bert, text_is_cut_into_the_longest_tokens) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::bert_test

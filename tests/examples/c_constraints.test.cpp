@@ -11,7 +11,7 @@
 #include "support/c_calls.hpp"
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::c_constraints_test {
 namespace {
 
 constexpr std::int32_t mask = 2, eos = 3, vocab = 4;
@@ -172,4 +172,4 @@ TEST(c_constraints, refuse_with_the_reason) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::c_constraints_test

@@ -16,7 +16,7 @@
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
 
-namespace example {
+namespace example::chains_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -74,4 +74,4 @@ TEST(chains, test_problems_are_what_the_page_says) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::chains_test

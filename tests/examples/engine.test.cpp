@@ -16,7 +16,7 @@
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
 
-namespace example {
+namespace example::engine_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -224,4 +224,4 @@ TEST(engine, decodes_to_the_reference_texts) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::engine_test

@@ -8,7 +8,7 @@
 #include "engine_files.hpp"
 #include "support/count_allocations.hpp"
 
-namespace example {
+namespace example::engine_allocation_test {
 namespace {
 
 TEST(engine, a_warm_forward_does_not_allocate) {
@@ -28,4 +28,4 @@ TEST(engine, a_warm_forward_does_not_allocate) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::engine_allocation_test

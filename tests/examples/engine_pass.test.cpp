@@ -22,7 +22,7 @@
 #include "engine_files.hpp"
 #include "support/dice.hpp"
 
-namespace example {
+namespace example::engine_pass_test {
 namespace {
 
 using namespace unmask;
@@ -444,4 +444,4 @@ TEST(EngineCaches, EachComputesLess) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::engine_pass_test

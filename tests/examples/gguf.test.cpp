@@ -20,7 +20,7 @@
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
 
-namespace example {
+namespace example::gguf_test {
 namespace {
 
 const std::vector<std::byte>& original() {
@@ -321,4 +321,4 @@ TEST(gguf, half_precision_is_exact) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::gguf_test

@@ -19,7 +19,7 @@
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
 
-namespace example {
+namespace example::masked_lms_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -121,4 +121,4 @@ INSTANTIATE_TEST_SUITE_P(fetched,
                          [](const auto& model) { return model.param; });
 
 }  // namespace
-}  // namespace example
+}  // namespace example::masked_lms_test

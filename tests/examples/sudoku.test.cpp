@@ -15,7 +15,7 @@
 #include "engine/llada.hpp"
 #include "engine/tokenizer.hpp"
 
-namespace example {
+namespace example::sudoku_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -109,4 +109,4 @@ TEST(sudoku_checker, refuses_a_grid_whose_rows_or_columns_or_boxes_repeat) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::sudoku_test

@@ -10,7 +10,7 @@
 
 #include "engine_files.hpp"
 
-namespace example {
+namespace example::tokenizer_test {
 namespace {
 
 using tokens = std::vector<std::int32_t>;
@@ -98,4 +98,4 @@ TEST(tokenizer, text_outside_the_vocabulary_is_named) {
 }
 
 }  // namespace
-}  // namespace example
+}  // namespace example::tokenizer_test

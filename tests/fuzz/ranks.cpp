@@ -18,7 +18,7 @@ namespace {
 
 using testing::dice;
 
-constexpr sequence_shape shape{.prompt_length = 1, .length = 6, .block_length = 3};
+constexpr sequence_shape ranks_shape{.prompt_length = 1, .length = 6, .block_length = 3};
 
 template <class Policy>
 class damaged_decode {
@@ -28,16 +28,17 @@ class damaged_decode {
     model_ = {.vocab = d.within(5, 4500), .mask_token = 4, .eos_token = 1};
     engine_ = hostile::random_engine(d);
     cuts_ = testing::random_cuts(d, model_.vocab, d.within(1, 3), canonical::chunk_columns);
-    tokens_.assign(cuts_.size() - 1, std::vector<token_id>(std::size_t{shape.length}, 0));
-    const session_capacity capacity{.length = shape.length, .window = shape.length, .trace = true};
+    tokens_.assign(cuts_.size() - 1, std::vector<token_id>(std::size_t{ranks_shape.length}, 0));
+    const session_capacity capacity{
+        .length = ranks_shape.length, .window = ranks_shape.length, .trace = true};
     for (std::size_t r = 0; r + 1 < cuts_.size(); ++r) {
       ranks_.push_back(std::make_unique<sharded_session<Policy>>(
           model_, capacity, cuts_, static_cast<index_t>(r)));
-      ranks_[r]->start(0, p, tokens_[r], shape);
+      ranks_[r]->start(0, p, tokens_[r], ranks_shape);
     }
     whole_tokens_ = tokens_[0];
     whole_ = std::make_unique<session<Policy>>(model_, capacity);
-    whole_->start(0, p, whole_tokens_, shape);
+    whole_->start(0, p, whole_tokens_, ranks_shape);
   }
 
   void run() {

@@ -81,10 +81,6 @@ scripted_logits(const tokens& x, index_t prompt, const std::vector<index_t>& dec
   return logits;
 }
 
-std::vector<index_t> read_positions(const node& n, const std::string& key) {
-  return n.list(key, [](const node& p) { return p.get<index_t>(); });
-}
-
 /// The first difference of a layer from the recording. `blind`: the release compared the features
 /// with themselves, so that roundings of 0 chose.
 std::string layer_difference(const std::vector<index_t>& positions,

@@ -32,10 +32,6 @@ std::vector<placed> read_placed(const node& n, const std::string& key) {
   });
 }
 
-std::vector<index_t> read_positions(const node& n, const std::string& key) {
-  return n.list(key, [](const node& p) { return p.get<index_t>(); });
-}
-
 /// The weights that a recorded score may be off by: ten roundings of single precision, or, where
 /// the release computes in bf16 and the library does not, the five roundings of its formula.
 struct tolerance {

@@ -5,6 +5,8 @@
 /// The lines of commit_rules.jsonl and stats.jsonl as structs. Any folder of the same schema reads
 /// the same way; a line of another shape throws `schema_error`.
 
+#include <unmask/core/types.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include "goldens/hash_logits.hpp"
 #include "goldens/json_node.hpp"
 #include "goldens/shared_fields.hpp"
+#include "goldens/verdict.hpp"
 
 namespace unmask::goldens {
 
@@ -159,6 +162,20 @@ inline step read_step(const node& whole, const node& entry) {
 }
 
 }  // namespace detail
+
+/// "3=7 4=1" for tokens 7 and 1 at positions 3 and 4.
+[[nodiscard]] inline std::string text_of(const std::vector<commit>& commits) {
+  std::string list;
+  for (const commit& c : commits) {
+    list += text(list.empty() ? "" : " ", c.position, "=", c.value);
+  }
+  return list.empty() ? "nothing" : list;
+}
+
+/// The positions in an array of a line.
+[[nodiscard]] inline std::vector<index_t> read_positions(const node& n, const std::string& key) {
+  return n.list(key, [](const node& p) { return p.get<index_t>(); });
+}
 
 /// The `model` of a line (also of lopa.jsonl, es_dllm.jsonl and dynamic_dllm.jsonl).
 [[nodiscard]] inline fake_model read_model(const node& n) {

@@ -23,14 +23,6 @@ std::string text_of(unmask::range r) {
   return text("[", r.first, ", ", r.last, ")");
 }
 
-std::string text_of(const std::vector<commit>& commits) {
-  std::string list;
-  for (const commit& c : commits) {
-    list += text(list.empty() ? "" : " ", c.position, "=", c.value);
-  }
-  return list.empty() ? "nothing" : list;
-}
-
 /// The entries of `a` that `b` does not hold; both ascend.
 std::vector<commit> without(const std::vector<commit>& a, const std::vector<commit>& b) {
   std::vector<commit> rest;

@@ -624,7 +624,8 @@ bool same_placed(const plan& a, const plan& b) {
 }
 bool same(const segment& a, const segment& b) {
   return a.branch == b.branch && same(a.query, b.query) && same(a.rows, b.rows) &&
-         same(a.keys, b.keys) && a.evict == b.evict;
+         same(a.keys, b.keys) && a.evict == b.evict && a.attention == b.attention &&
+         a.logits_shift == b.logits_shift;
 }
 bool same(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "support/dice.hpp"
+#include "support/fake_logits.hpp"
 
 namespace unmask::testing {
 
 inline constexpr float inf = std::numeric_limits<float>::infinity();
-inline constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
 /// Inputs of a decode of one position.
 struct hopeless_row {
@@ -50,7 +50,7 @@ struct hopeless_row {
   for (index_t k = d.within(0, 3); k > 0; --k) {
     r.suppressed.push_back(d.within(0, 4));
   }
-  const float bad = d.chance(0.5) ? -inf : not_a_number;
+  const float bad = d.chance(0.5) ? -inf : static_cast<float>(not_a_number);
   const bool others_are_finite = d.chance(0.5);  // of the tokens that the parts do not allow
   for (token_id v = 0; v < vocab; ++v) {
     const bool is_finite = !r.may_propose(v) || (!lists(v) && others_are_finite);
@@ -73,7 +73,7 @@ template <class Policy, class Backend>
 [[nodiscard]] commit_entry
 decide_one(const Policy& p, const hopeless_row& r, const Backend& where) {
   std::vector<token_id> tokens(3, 0);
-  const index_t branches = detail::policy_branches(p);
+  const index_t branches = unmask::detail::policy_branches(p);
   session<Policy, Backend> s{r.model, {.length = 3, .window = 2, .branches = branches}, where};
   start_options options;
   options.suppressed = r.suppressed;

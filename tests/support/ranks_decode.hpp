@@ -162,8 +162,8 @@ struct fake_decode {
     std::vector<T> out;
     const auto vocab = static_cast<std::size_t>(model.vocab);
     for (std::size_t r = 0; r < logits.size() / vocab; ++r) {
-      const T* const row = logits.data() + r * vocab;
-      out.insert(out.end(), row + columns.first, row + columns.last);
+      const T* const whole_row = logits.data() + r * vocab;
+      out.insert(out.end(), whole_row + columns.first, whole_row + columns.last);
       out.insert(out.end(), 5, encoded<T>(r % 2 == 0 ? not_a_number : 1000.0));
     }
     return out;

@@ -7,10 +7,10 @@
 
 namespace unmask::testing {
 
-/// The logits that a pass requests, segment by segment, of one sequence that holds `text`: `row(x,
-/// r)` gives row r of a model that is shown x, the text of the segment's branch.
+/// The logits that a pass requests, segment by segment, of one sequence that holds `text`:
+/// `row_of(x, r)` gives row r of a model that is shown x, the text of the segment's branch.
 [[nodiscard]] std::vector<float>
-requested_rows(const auto& request, const std::vector<token_id>& text, const auto& row) {
+requested_rows(const auto& request, const std::vector<token_id>& text, const auto& row_of) {
   std::vector<float> logits;
   for (const auto& part : request.segments) {
     std::vector<token_id> x = text;
@@ -18,7 +18,7 @@ requested_rows(const auto& request, const std::vector<token_id>& text, const aut
       x[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-      const std::vector<float> z = row(x, r);
+      const std::vector<float> z = row_of(x, r);
       logits.insert(logits.end(), z.begin(), z.end());
     }
   }

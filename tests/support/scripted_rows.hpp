@@ -56,17 +56,17 @@ template <class Session>
                             std::numeric_limits<float>::quiet_NaN());
   for (const segment& part : request.segments) {
     for (index_t p = 0; p < part.query.last; ++p) {
-      const index_t row = std::max(p - model.logits_shift, 0);
+      const index_t r = std::max(p - model.logits_shift, 0);
       const bool is_masked = tokens[static_cast<std::size_t>(p)] == model.mask_token &&
                              std::none_of(part.placed.begin(),
                                           part.placed.end(),
                                           [p](const placement& at) { return at.position == p; });
-      if (is_masked && part.rows.contains(row)) {
+      if (is_masked && part.rows.contains(r)) {
         const std::vector<float> z = rows(part, p);
         std::copy(z.begin(),
                   z.end(),
                   logits.begin() +
-                      static_cast<std::ptrdiff_t>(part.first_row + row - part.rows.first) *
+                      static_cast<std::ptrdiff_t>(part.first_row + r - part.rows.first) *
                           model.vocab);
       }
     }

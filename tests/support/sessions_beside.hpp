@@ -59,6 +59,9 @@ struct logits_of {
 
   /// Fills the rows of a segment whose sequence holds `tokens`.
   void forward(const segment& s, std::vector<token_id> tokens) {
+    if (s.attention == attention_kind::shadow) {  // of another model, so that it disagrees
+      tokens.assign(tokens.size(), model->seed % 2 == 0 ? 0 : 1);
+    }
     for (const auto& placed : s.placed) {
       tokens[static_cast<std::size_t>(placed.position)] = placed.token;
     }
@@ -135,6 +138,9 @@ inline void expect_equal(const forward_request& a, const forward_request& b) {
     EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
     EXPECT_EQ(a.segments[i].keys, b.segments[i].keys);
     EXPECT_EQ(a.segments[i].evict, b.segments[i].evict);
+    EXPECT_EQ(a.segments[i].attention, b.segments[i].attention);
+    EXPECT_EQ(a.segments[i].shadow_of, b.segments[i].shadow_of);
+    EXPECT_EQ(a.segments[i].logits_shift, b.segments[i].logits_shift);
   }
 }
 
@@ -199,6 +205,17 @@ inline void expect_equal(std::span<const token_probability> a,
   }
 }
 
+/// False for a policy whose rows must not be those of the position before.
+template <class Policy>
+[[nodiscard]] bool runs_shifted(const Policy& p) {
+  return !step::shadows_now(p);
+}
+/// The shortest prompt that a policy decodes with.
+template <class Policy>
+[[nodiscard]] index_t starts_at(const Policy& p) {
+  return step::verifies_now(p) ? 1 : 0;
+}
+
 /// Some sequences, of different lengths, in the slots of two sessions.
 template <class Policy>
 class sessions_beside {
@@ -206,7 +223,11 @@ class sessions_beside {
   sessions_beside(
       const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
       : stream_(stream) {
-    info_ = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .logits_shift = d.within(0, 1)};
+    info_ = {.vocab = vocab,
+             .mask_token = d.within(0, vocab - 1),
+             .logits_shift = runs_shifted(p) ? d.within(0, 1) : 0,
+             .causal_attention = true,
+             .shadow_attention = true};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
     info_.eos_token = d.chance(0.5) && goes_without_eos_token(p)
                           ? no_token
@@ -222,7 +243,7 @@ class sessions_beside {
     traced_ = capacity.trace;
     for (index_t slot = 0; slot < slots; ++slot) {
       sequence_shape g;
-      g.prompt_length = d.within(0, 4);
+      g.prompt_length = d.within(starts_at(p), 4);
       g.length = g.prompt_length + d.within(1, longest);
       g.block_length = d.within(2, 9);
       g.seed = d.bits();

@@ -209,7 +209,9 @@ void bind_values(nb::module_& m) {
       .def_prop_ro(
           "attention",
           [](const segment& s) { return name_of(s.attention); },
-          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`.")
+          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`. A "
+          "shadow is of masks at the positions of `query`, each of which attends to the segment "
+          "`shadow_of` but for the token at its own position, and to the other masks.")
       .def_prop_ro(
           "shadow_of",
           [](const segment& s) {
@@ -358,7 +360,8 @@ void bind_values(nb::module_& m) {
 constexpr const char* session_arguments =
     "def __init__(self, policy: str, *, vocab: int, mask_token: int, eos_token: int | None = None, "
     "length: int, window: int, sequences: int = 1, logits_shift: int = 0, "
-    "suppress_mask: bool = True, layers: int = 0, branches: int = 0, trace: bool | str = False, "
+    "suppress_mask: bool = True, layers: int = 0, causal_attention: bool = False, "
+    "shadow_attention: bool = False, branches: int = 0, trace: bool | str = False, "
     "model: str = '', "
     "token_text: collections.abc.Callable[[int], str] | None = None, threads: int = 1, "
     "stream: int | None = None, files: bool = True) -> None";
@@ -383,7 +386,9 @@ void make_session(session* place, const nb::args& by_place, const nb::kwargs& by
                                        given.optional<int>("eos_token").value_or(unmask::no_token),
                                    .logits_shift = given.get("logits_shift", 0),
                                    .suppress_mask = given.get("suppress_mask", true),
-                                   .layers = given.get("layers", 0)};
+                                   .layers = given.get("layers", 0),
+                                   .causal_attention = given.get("causal_attention", false),
+                                   .shadow_attention = given.get("shadow_attention", false)};
   const unmask::session_capacity capacity = {.sequences = given.get("sequences", 1),
                                              .length = given.get<int>("length"),
                                              .window = given.get<int>("window"),
@@ -466,7 +471,9 @@ void bind_session(nb::module_& m) {
 The engine owns tokens and logits; tokens are written in place, logits are read where they are.
 `window` is the largest number of positions whose rows one step reads: the block length, or the
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
-position then stays masked. `trace` is True for candidates(), or the name of a file ("-": standard
+position then stays masked. With `causal_attention` and `shadow_attention` the engine says that it
+runs segments of these kinds of attention (Segment.attention); a policy that needs another is refused.
+`trace` is True for candidates(), or the name of a file ("-": standard
 output) that gets the decode as a trace, lines of JSON; `model` is the name of the model in it, and
 `token_text(token)` the text of a token, which must not call the session: what it raises comes out of
 the call behind the lines of the trace, and it is asked again where the token occurs again. The policy

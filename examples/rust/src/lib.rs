@@ -280,7 +280,9 @@ fn c_options(options: &Options) -> sys::unmask_options {
         layers: options.layers,
         propose_mask: (!options.suppress_mask).into(),
         branches: options.branches,
-        flags: if options.files { 0 } else { sys::NO_FILES },
+        flags: (if options.files { 0 } else { sys::NO_FILES })
+            | (if options.causal_attention { sys::CAUSAL_ATTENTION } else { 0 })
+            | (if options.shadow_attention { sys::SHADOW_ATTENTION } else { 0 }),
         ..empty!(unmask_options)
     }
 }

@@ -21,6 +21,8 @@ pub const BF16: i32 = 1;
 pub const F16: i32 = 2;
 pub const HOST: i32 = 0;
 pub const NO_FILES: u32 = 1;
+pub const CAUSAL_ATTENTION: u32 = 2;
+pub const SHADOW_ATTENTION: u32 = 4;
 
 /// A session: slots that decode with one policy. Opaque.
 #[repr(C)]

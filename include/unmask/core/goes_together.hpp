@@ -141,6 +141,15 @@ UNMASK_RULE(gate_of_commits,
             !(c.gates && (c.branches() || c.remasks || c.renoises)),
             "a part with admits() goes neither with lookahead or drafts nor with remask_below or a "
             "canvas: their tokens are written, or drafted, without being tested")
+UNMASK_RULE(
+    block_rewriting_alone,
+    !c.rewrites_blocks ||
+        !(c.branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
+          c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0 ||
+          c.revisions > 0 || c.shadows || c.verifies),
+    "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
+    "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
+    "positions or skip positions at layers: it decides alone")
 UNMASK_RULE(drafts_of_tokens_that_stay,
             !(c.draftings > 0 && c.rewrites),
             "drafts do not go with parts that rewrite committed tokens: a draft is the sequence "
@@ -154,6 +163,37 @@ UNMASK_RULE(drafts_without_memory,
             "drafts do not go with a part that stores tokens between steps and edits their logits, "
             "such as trace_credit: the read of a draft does not keep the logits of tokens apart "
             "that the steps before it would store")
+UNMASK_RULE(
+    shadow_of_tokens,
+    !c.shadows || c.rewrites,
+    "a part with shadow attention has no effect without one that edits or remasks committed "
+    "tokens, which it compares with the model's proposal")
+UNMASK_RULE(shadow_of_one_sequence,
+            !(c.shadows && (c.branches() || c.layered() || c.compares)),
+            "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
+            "parts that skip positions at layers or compare rows with those of the step before: "
+            "its shadow is of one whole sequence")
+UNMASK_RULE(
+    revision_alone,
+    !(c.revisions > 0 && (c.revisions > 1 || c.edits || c.verifies || c.shadows || c.gates ||
+                          c.follows_text || c.renoises || c.branches() || c.layered() ||
+                          c.caches > 0 || c.evictions > 0 || c.compares || c.reads_ahead)),
+    "a part that looks at committed tokens again without them, such as core{}, computes "
+    "whole passes with masks in their place: it goes with no other part that edits, "
+    "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
+    "parts that read rows of other steps or positions")
+UNMASK_RULE(
+    drafts_of_one_sequence,
+    !(c.verifies && (c.branches() || c.renoises || c.layered() || c.caches > 0 || c.evictions > 0 ||
+                     c.compares || c.reads_ahead)),
+    "a schedule that checks drafts, such as self_speculation{}, says itself which positions "
+    "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
+    "caches and layer rules, nor with parts that read rows of other steps or positions")
+UNMASK_RULE(drafts_rewritten_by_checks,
+            !(c.verifies && (c.edits || c.gates || c.follows_text)),
+            "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
+            "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
+            "drafts stand")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -211,8 +251,14 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::text_that_stays,
                                             goes_together::text_without_canvas,
                                             goes_together::gate_of_commits,
+                                            goes_together::block_rewriting_alone,
                                             goes_together::drafts_of_tokens_that_stay,
                                             goes_together::drafts_of_best_tokens,
-                                            goes_together::drafts_without_memory>;
+                                            goes_together::drafts_without_memory,
+                                            goes_together::shadow_of_tokens,
+                                            goes_together::shadow_of_one_sequence,
+                                            goes_together::revision_alone,
+                                            goes_together::drafts_of_one_sequence,
+                                            goes_together::drafts_rewritten_by_checks>;
 
 }  // namespace unmask

@@ -53,6 +53,10 @@ struct model_info {
   bool suppress_mask = true;
   /// Layers of the model; required by policies that select the positions that a layer computes.
   index_t layers = 0;
+  /// Whether the engine runs segments whose attention is attention_kind::causal, and those with
+  /// attention_kind::shadow. A policy whose parts need one that is false is refused.
+  bool causal_attention = false;
+  bool shadow_attention = false;  ///< The same for attention_kind::shadow.
 };
 
 /// Capacities of a session; they determine its memory and the shapes of its grids.
@@ -111,7 +115,9 @@ enum class eviction : unsigned char {
 enum class attention_kind : unsigned char {
   bidirectional,  ///< all
   causal,         ///< those that are not to the right of it
-  shadow          ///< those of the segment `shadow_of`, but for the one with its own position
+  /// Those of the segment `shadow_of`, but for the one with its own position, and all of this
+  /// segment, which are masks.
+  shadow
 };
 
 /// The name of a kind of attention, as in C and Python.
@@ -135,8 +141,17 @@ struct plan {
   bool refresh = true;
   /// Which keys outside the blocks receive attention.
   eviction evict = eviction::none;
-  /// Attention of the positions. No part plans another kind yet.
+  /// Attention of the positions: bidirectional or causal.
   attention_kind attention = attention_kind::bidirectional;
+  /// Positions that a shadow segment computes besides, and whose rows it returns where they are
+  /// committed; empty if there is no such segment.
+  range shadow;
+  /// The tokens that this pass commits are drafts, until a pass that checks them.
+  bool drafts = false;
+  /// The tokens of some committed positions are masks in this pass (core/revise.hpp).
+  bool hides = false;
+  /// This pass checks drafts (core/verify.hpp).
+  bool checks = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.
@@ -178,6 +193,10 @@ struct plan {
 
   /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
+  /// Number of segments: those of the branches, and of the shadow.
+  [[nodiscard]] UNMASK_HD index_t segments() const {
+    return 1 + branches + (shadow.empty() ? 0 : 1);
+  }
 };
 
 /// A token written by a step. The EOS token if the step remasked a position and the end of the

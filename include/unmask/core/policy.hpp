@@ -115,7 +115,7 @@ inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
     drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> ||
-    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P>;
+    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> || block_rewriting<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -160,6 +160,14 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool remasks = together.remasks;
   /// True when committed positions are read again because a part may rewrite them.
   static constexpr bool edits_tokens = together.rewrites;
+  /// True when a part rewrites the scored block as a whole, and may move text in it.
+  static constexpr bool rewrites_blocks = together.rewrites_blocks;
+  /// True when a part looks at committed tokens again without them.
+  static constexpr bool revises = together.revisions > 0;
+  /// True when the schedule has passes that check drafts.
+  static constexpr bool verifies = together.verifies;
+  /// True when committed positions are read in a shadow segment.
+  static constexpr bool shadows = together.shadows;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
   /// True when a part allows or refuses tokens that are about to be committed.

@@ -28,13 +28,20 @@ struct segment {
   range keys;
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
-  /// Attention of the positions. No part requires another kind yet.
+  /// Attention of the positions. A shadow computes masks at the positions of `query`, whatever
+  /// stands there; their K/V are of this pass only.
   attention_kind attention = attention_kind::bidirectional;
   /// Index of the segment that a shadow attends to; -1 for the other kinds.
   index_t shadow_of = -1;
   /// Row p - shift of this segment predicts position p.
   index_t logits_shift = 0;
 };
+
+/// Index of a segment among those of its slot: the branch, or 1 for a shadow, which no policy with
+/// branches has.
+[[nodiscard]] UNMASK_HD constexpr index_t segment_of_slot(const segment& s) {
+  return s.attention == attention_kind::shadow ? 1 : s.branch;
+}
 
 /// The next forward pass, over all running sequences. Valid until supply().
 struct forward_request {

@@ -278,6 +278,14 @@ void check_parts(const Policy& p, const sequence_shape& g, const model_info& m) 
   check_parts(p, g, m, std::make_index_sequence<Policy::part_total>{});
 }
 
+// Checks that the engine can run the attention of every part.
+template <class Policy>
+void check_attention_of(const Policy& p, const model_info& m) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (check_attention(p.template part_at<I>(), m), ...);
+  }(std::make_index_sequence<Policy::part_total>{});
+}
+
 // Largest number of positions whose rows one step may read.
 template <class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const sequence_shape& g) {

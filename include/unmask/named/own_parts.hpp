@@ -65,6 +65,7 @@ enum class part_stage : std::uint8_t {
 template <class P>
 [[nodiscard]] constexpr part_stage stage_of() {
   return layer_rule<P>                  ? part_stage::layer_rule
+         : block_rewriting<P>           ? part_stage::schedule
          : ranking<P>                   ? part_stage::ranking
          : detail::basic_commit_rule<P> ? part_stage::commit_rule
          : probing<P>                   ? part_stage::probe

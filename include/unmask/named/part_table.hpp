@@ -129,6 +129,10 @@ void put(parts p, values v, const P& part) {
     p.stops.push(part, p.count);
   } else if constexpr (is_one_of<P, schedules>) {
     p.schedule.rule = part;
+    p.schedule.text_index = p.count;
+    if constexpr (block_rewriting<P>) {
+      p.commit_rule.push(tokens_per_step{0}, p.count);
+    }
   } else if constexpr (is_one_of<P, caches>) {
     p.cache.rule = part;
   } else if constexpr (truncating<P>) {

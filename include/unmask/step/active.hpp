@@ -28,10 +28,18 @@ UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.
 UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
+/// True if a part looks at committed tokens again without them.
+UNMASK_ACTIVE(revises_now, revises, revises_now)
+/// True if the schedule checks drafts.
+UNMASK_ACTIVE(verifies_now, verifies, verifies_now)
 /// True if a part makes committed positions candidates.
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
 /// True if a part remasks the least certain tokens.
 UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if a part rewrites the scored block as a whole.
+UNMASK_ACTIVE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)
+/// True if committed positions are read in a shadow segment.
+UNMASK_ACTIVE(shadows_now, shadows, shadows_now)
 /// True if the ranking reads the step reduction.
 UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
 /// True if a part reduces over the commits of a step.

@@ -4,6 +4,9 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
+#include <unmask/step/revise.hpp>
+#include <unmask/step/rewrite_block.hpp>
+#include <unmask/step/verify.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
 /// group per slot.
@@ -29,6 +32,7 @@ namespace step_phase {
 UNMASK_HD inline void clear_changes(const slot_arrays& m) {
   m.state->view.changed = 0;
   m.state->view.rewritten = m.state->view.length;
+  m.state->view.moved = m.state->view.length;
   m.state->view.first_changed = m.state->view.length;
 }
 
@@ -43,6 +47,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
     begin_drafts(t, m);
   }
   step::select_winner(t, m);
+  phase::swap_hidden(t, m, false);
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
@@ -67,10 +72,18 @@ template <class Policy>
   return count;
 }
 
-/// Sets the role of each of `count` candidates, and ensures progress.
+/// Sets the role of each of `count` candidates, and ensures progress; or checks drafts.
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if (phase::hides(m)) {
+    phase::revise(t, m);
+    return;
+  }
+  if (phase::checks(m)) {
+    phase::verify(t, m);
+    return;
+  }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
@@ -85,17 +98,20 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   phase::gate(t, m, count, answer);
   phase::remask_least(t, m);
   phase::gate_of_remasked(t, m, answer);
+  phase::hide_lowest(t, m);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   phase::record_probe_results(t, m);
+  phase::rewrite_block(t, m);
   if (!renoises_now(*m.policy)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
   }
+  phase::move_text(t, m);
   phase::review(t, m);
 }
 
@@ -194,24 +210,39 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   create_branches(t, m, scored);
   create_drafts(t, m, scored);
   step_phase::prepare_reads(t, m);
+  phase::swap_hidden(t, m, true);
 }
 
-/// Lane 0: the view of a sequence that is about to begin.
-UNMASK_HD inline void begin_view(const slot_arrays& m) {
+/// Length of the sequence at its start.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t begin_length([[maybe_unused]] const Policy& p,
+                                             const sequence_shape& g) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::grows>;
+  if constexpr (I < Policy::part_total) {
+    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
+  } else {
+    return g.length;
+  }
+}
+
+/// Lane 0: the view of a sequence that is about to begin, so long.
+UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
   s.view.step = -1;
   s.view.tokens = s.tokens;
   s.view.marks = m.marks;
   s.view.prompt_length = g.prompt_length;
-  s.view.length = g.length;
-  s.view.rewritten = g.length;
-  s.view.first_changed = g.length;
+  s.view.length = length;
+  s.view.rewritten = length;
+  s.view.moved = length;
+  s.view.first_changed = length;
   s.view.commits = m.entries;
   s.view.block_length = g.block_length;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
-  s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
+  s.view.mask_token = s.model.mask_token;
+  s.view.masked_count = s.view.masked_in({g.prompt_length, length});
   if (m.drafts != nullptr) {
     *m.drafts = {};
   }
@@ -234,13 +265,16 @@ UNMASK_HD void begin(const deciding_group auto& t,
     if (is_masked) {
       s.tokens[p] = s.model.mask_token;
     }
+    if constexpr (Policy::rewrites_blocks) {
+      m.inserted[p] = false;
+    }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
     m.reset(i);
   }
   t.sync();
   if (t.lane() == 0) {
-    begin_view(m);
+    begin_view(m, begin_length(*m.policy, g));
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);

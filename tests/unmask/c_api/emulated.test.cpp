@@ -32,7 +32,7 @@ template cudaError_t unmask::device::launch_scores(const key_products<float16>&,
 template cudaError_t unmask::device::launch_selection(const selection_arguments<float>&,
                                                       cudaStream_t) noexcept;
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -349,4 +349,4 @@ TEST(CApiOnADevice, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_test

@@ -16,7 +16,7 @@
 #include "support/c_calls.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::layers_test {
 namespace {
 
 using namespace streamed;
@@ -370,4 +370,4 @@ TEST(CLayersOnADevice, SayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::layers_test

@@ -2,7 +2,7 @@
 #include "support/composed_policies.hpp"
 #include "support/decode_composed.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::other_test {
 namespace {
 
 TEST(composition, other_policies_of_many_parts_decode) {
@@ -10,4 +10,4 @@ TEST(composition, other_policies_of_many_parts_decode) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::other_test

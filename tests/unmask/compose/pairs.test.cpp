@@ -9,7 +9,7 @@
 
 #include "support/composed_policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::pairs_test {
 namespace {
 
 using detail::type_list;
@@ -168,4 +168,4 @@ TEST(composition, has_every_pair_of_parts_that_goes_together) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::pairs_test

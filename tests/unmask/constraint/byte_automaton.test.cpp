@@ -11,7 +11,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::byte_automaton_test {
 namespace {
 
 std::string refusal(const auto& work) {
@@ -96,4 +96,4 @@ TEST(byte_automaton, is_checked) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::byte_automaton_test

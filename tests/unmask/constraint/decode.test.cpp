@@ -11,7 +11,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::decode_test {
 namespace {
 
 constexpr constraint_limits small{.bytes = 1 << 18};
@@ -132,4 +132,4 @@ TEST(constraint, is_obeyed_with_a_memory_that_is_too_small) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::decode_test

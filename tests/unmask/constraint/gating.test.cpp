@@ -10,7 +10,7 @@
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::gating_test {
 namespace {
 
 /// All tokens of the answer differ: with as many tokens as positions, a permutation.
@@ -151,4 +151,4 @@ TEST(gating, goes_with_constraints) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::gating_test

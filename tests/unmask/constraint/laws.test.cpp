@@ -14,7 +14,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::laws_test {
 namespace {
 
 constexpr constraint_limits small{.bytes = 1 << 18};
@@ -442,4 +442,4 @@ TEST(constraint, may_end_before_its_sequences) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::laws_test

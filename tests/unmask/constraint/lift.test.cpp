@@ -12,7 +12,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::lift_test {
 namespace {
 
 constexpr constraint_limits small{.bytes = 1 << 16};
@@ -189,4 +189,4 @@ TEST(constraint, is_read_from_a_file) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::lift_test

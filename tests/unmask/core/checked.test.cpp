@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace unmask {
+namespace unmask::checked_test {
 namespace {
 
 constexpr int half(int x) {
@@ -25,4 +25,4 @@ TEST(checked, a_broken_precondition_stops_the_program) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::checked_test

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace unmask::testing {
+namespace unmask::testing::forwards_test {
 namespace {
 
 TEST(blocks_of, counts_the_last_one_too) {
@@ -49,4 +49,4 @@ TEST(sequence_report, has_tokens_per_forward_pass) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::forwards_test

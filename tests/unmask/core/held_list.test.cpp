@@ -10,7 +10,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::held_list_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -101,4 +101,4 @@ TEST(truncation, of_two_is_the_tighter_of_each_rule) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::held_list_test

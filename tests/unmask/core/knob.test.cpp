@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-namespace unmask {
+namespace unmask::knob_test {
 namespace {
 
 template <class Part>
@@ -144,4 +144,4 @@ TEST(knob, gets_and_sets_its_member) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::knob_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace unmask::testing {
+namespace unmask::testing::layer_test {
 namespace {
 
 TEST(state_view, has_a_row_for_each_of_its_positions) {
@@ -47,4 +47,4 @@ TEST(cosine_distance, is_1_beside_a_row_of_zeros) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::layer_test

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace unmask::testing {
+namespace unmask::testing::lent_tokens_test {
 namespace {
 
 TEST(lent_tokens, refuses_memory_of_another_slot_that_runs) {
@@ -53,4 +53,4 @@ TEST(lent_tokens, knows_the_memory_of_every_slot) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::lent_tokens_test

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::logits_test {
 namespace {
 
 static_assert(element<float> && element<bfloat16> && element<float16>);
@@ -113,4 +113,4 @@ TEST(row_modifiers, that_carry_nothing_stay_empty) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::logits_test

@@ -9,7 +9,7 @@
 
 #include "support/fake_logits.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::math_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -206,4 +206,4 @@ TEST(fake_logits, hold_what_is_representable_as_it_is) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::math_test

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace unmask {
+namespace unmask::plan_test {
 namespace {
 
 TEST(ending, has_the_name_of_its_enumerator) {
@@ -20,4 +20,4 @@ TEST(ending, has_the_name_of_its_enumerator) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::plan_test

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <type_traits>
 
-namespace unmask::testing {
+namespace unmask::testing::policy_test {
 namespace {
 
 using greedy = policy<by_confidence, threshold>;
@@ -165,4 +165,4 @@ TEST(policy, collects_the_state_of_its_parts) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::policy_test

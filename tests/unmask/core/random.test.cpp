@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::random_test {
 namespace {
 
 token_id as_token(std::uint32_t word) {
@@ -109,4 +109,4 @@ TEST(random_gumbel_of_32_bits, is_the_double_of_its_bits_in_both_tails) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::random_test

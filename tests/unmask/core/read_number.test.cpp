@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace unmask::testing {
+namespace unmask::testing::read_number_test {
 namespace {
 
 // Compares the reader for libraries without std::from_chars of real numbers with that function.
@@ -77,4 +77,4 @@ TEST(ReadNumber, ReadsWholeNumbers) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::read_number_test

@@ -12,7 +12,7 @@
 #include "oracles/naive_decoder.hpp"
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::record_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -178,4 +178,4 @@ TEST(candidate, offers_only_what_its_set_names) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::record_test

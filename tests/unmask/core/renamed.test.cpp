@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace unmask::testing {
+namespace unmask::testing::renamed_test {
 namespace {
 
 std::string in_c(const std::string& text) {
@@ -32,4 +32,4 @@ TEST(renamed, leaves_what_has_no_other_name) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::renamed_test

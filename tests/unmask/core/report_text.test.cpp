@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace unmask {
+namespace unmask::report_text_test {
 namespace {
 
 TEST(report_text, of_an_ordinary_decode_has_no_counts_of_unusual_events) {
@@ -30,4 +30,4 @@ TEST(report_text, shows_what_was_forced_invalid_rewritten_and_read_twice) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::report_text_test

@@ -7,7 +7,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::sequence_view_test {
 namespace {
 
 TEST(SequenceView, CountsAndFindsMaskedPositionsInAnyRange) {
@@ -57,4 +57,4 @@ TEST(SequenceView, HasOneBlockWhereBlocksAreLongerThanTheAnswer) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::sequence_view_test

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace unmask::testing {
+namespace unmask::testing::statistics_test {
 namespace {
 
 // Statistics of each shipped policy. A change here is a change of speed for its users.
@@ -76,4 +76,4 @@ TEST(statistics, a_union_contains_both) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::statistics_test

@@ -8,7 +8,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::tracked_list_test {
 namespace {
 
 TEST(tracked_list, is_ascending_and_has_each_token_once) {
@@ -30,4 +30,4 @@ TEST(tracked_list, is_ascending_and_has_each_token_once) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::tracked_list_test

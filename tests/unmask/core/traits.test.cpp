@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace unmask {
+namespace unmask::traits_test {
 namespace {
 
 // The rules that a composition of these parts breaks.
@@ -165,4 +165,4 @@ TEST(part_traits, look_beyond_a_step_by_any_of_eight) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::traits_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace unmask::testing {
+namespace unmask::testing::utf8_test {
 namespace {
 
 using detail::utf8_character_size;
@@ -67,4 +67,4 @@ TEST(utf8_character_size, is_of_the_bytes_of_the_text_alone) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::utf8_test

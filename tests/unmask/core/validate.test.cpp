@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::validate_test {
 namespace {
 
 bool takes(const auto& check) {
@@ -241,4 +241,4 @@ TEST(policy_reach, of_a_policy_that_reads_ahead_is_the_answer) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::validate_test

@@ -14,7 +14,7 @@
 #include <random>
 #include <string>
 
-namespace unmask::testing {
+namespace unmask::testing::write_number_test {
 namespace {
 
 template <class T>
@@ -115,4 +115,4 @@ TEST(WriteNumber, DoesNotFollowTheLocaleOfTheProgram) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::write_number_test

@@ -16,7 +16,7 @@
 #include "unmask/cuda/block_bodies.hpp"
 #include "unmask/cuda/device_memory.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::block_test {
 namespace {
 
 using numbers = std::vector<std::uint64_t>;
@@ -262,4 +262,4 @@ TEST(EmulatedRows, HaveTheBestTokenOfEachRow) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::block_test

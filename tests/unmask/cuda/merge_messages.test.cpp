@@ -10,7 +10,7 @@
 #include "support/dice.hpp"
 #include "unmask/cuda/device_memory.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::merge_messages_test {
 namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
@@ -77,4 +77,4 @@ TEST(DeviceMerge, GivesTheBitsOfTheHost) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::merge_messages_test

@@ -12,7 +12,7 @@
 #include "support/ranks_on_stream.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::ranks_test {
 namespace {
 
 class DeviceRanks : public ::testing::Test {
@@ -63,4 +63,4 @@ TEST_F(DeviceRanks, ReadAllElementTypesWithMasksAndGuidance) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::ranks_test

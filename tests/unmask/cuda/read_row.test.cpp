@@ -15,7 +15,7 @@
 #include "unmask/cuda/device_memory.hpp"
 #include "unmask/cuda/record_of_row.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::read_row_test {
 namespace {
 
 template <class T>
@@ -54,4 +54,4 @@ TYPED_TEST(DeviceRead, GivesTheCanonicalBits) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::read_row_test

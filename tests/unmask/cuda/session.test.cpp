@@ -15,7 +15,7 @@
 #include "unmask/cuda/fake_forward.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::session_test {
 namespace {
 
 class DeviceSession : public ::testing::Test {
@@ -107,4 +107,4 @@ TEST(CudaError, IsThrownWhereThereIsNoDevice) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::session_test

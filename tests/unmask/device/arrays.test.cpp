@@ -8,7 +8,7 @@
 
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::arrays_test {
 namespace {
 
 /// Bytes of a session for one sequence, without the state that its parts keep at positions.
@@ -48,4 +48,4 @@ TEST(DeviceArrays, NothingOfTheSizeOfTheVocabularyIsTakenButRowsThatAreCompared)
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::arrays_test

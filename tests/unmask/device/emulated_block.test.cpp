@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_block_test {
 namespace {
 
 TEST(EmulatedBlock, RunsEveryThreadOnce) {
@@ -116,4 +116,4 @@ TEST(EmulatedBlock, PassesOnWhatAThreadThrows) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_block_test

@@ -16,7 +16,7 @@
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_calls_test {
 namespace {
 
 using calls = std::map<std::string, int>;
@@ -193,4 +193,4 @@ TEST(RuntimeFailure, ABrokenDeviceIsReportedByEveryCallAndNothingHangsOrLeaks) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_calls_test

@@ -7,7 +7,7 @@
 #include "support/case_file.hpp"
 #include "unmask/device/emulated_launches.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_cases_test {
 namespace {
 
 TEST(emulated_cases, are_decoded_as_written) {
@@ -22,4 +22,4 @@ TEST(emulated_cases, are_decoded_as_written) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_cases_test

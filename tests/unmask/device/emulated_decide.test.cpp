@@ -18,7 +18,7 @@
 #include "support/emulated_block.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_decide_test {
 namespace {
 
 /// A sequence in a slot of its own.
@@ -355,4 +355,4 @@ TEST(Scratch, ThatDoesNotFitStaysInGlobalMemory) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_decide_test

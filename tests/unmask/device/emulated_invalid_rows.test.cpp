@@ -10,7 +10,7 @@
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_invalid_rows_test {
 namespace {
 
 template <class Policy>
@@ -45,4 +45,4 @@ TEST(EmulatedInvalidRows, CommitTheLowestTokenThatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_invalid_rows_test

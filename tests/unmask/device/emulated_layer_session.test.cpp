@@ -19,7 +19,7 @@
 #include "support/sessions_beside.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_layer_session_test {
 namespace {
 
 using namespace streamed;
@@ -253,4 +253,4 @@ TEST(EmulatedLayerPolicies, SixteenSegmentsShareALaunch) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_layer_session_test

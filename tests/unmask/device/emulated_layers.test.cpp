@@ -19,7 +19,7 @@
 #include "support/emulated_block.hpp"
 #include "support/fake_logits.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_layers_test {
 namespace {
 
 constexpr session_capacity capacity{
@@ -308,4 +308,4 @@ TYPED_TEST(EmulatedDrift, RowsAreCopiedWhereTheListsSay) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_layers_test

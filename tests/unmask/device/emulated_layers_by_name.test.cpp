@@ -15,7 +15,7 @@
 #include "support/sessions_beside.hpp"
 #include "unmask/device/streamed_engine.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_layers_by_name_test {
 namespace {
 
 using namespace streamed;
@@ -87,4 +87,4 @@ TEST(emulated_layers_by_name, decode_as_the_host_does) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_layers_by_name_test

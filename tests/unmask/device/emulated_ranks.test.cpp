@@ -11,7 +11,7 @@
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_ranks_test {
 namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
@@ -333,4 +333,4 @@ TEST(EmulatedRanks, NothingLeaksWhenAnyCallOfTheirConstructionFails) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_ranks_test

@@ -19,7 +19,7 @@
 #include "support/fake_logits.hpp"
 #include "support/random_draw_key.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_read_test {
 namespace {
 
 constexpr statistics everything = every_sum;
@@ -445,4 +445,4 @@ TEST(RowShape, CutsEveryRowIntoRunsThatOneBlockCanMerge) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_read_test

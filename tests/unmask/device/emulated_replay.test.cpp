@@ -13,7 +13,7 @@
 #include "support/sessions_beside.hpp"
 #include "unmask/device/emulated_launches.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_replay_test {
 namespace {
 
 constexpr index_t vocab = 5000;  // three chunks
@@ -107,4 +107,4 @@ TEST(EmulatedReplay, GivesTheTokensOfATraceTheBitsOfTheHost) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_replay_test

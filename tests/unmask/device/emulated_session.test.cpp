@@ -9,7 +9,7 @@
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_session_test {
 namespace {
 
 TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
@@ -277,4 +277,4 @@ TEST(EmulatedSession, ALaunchThatFailsIsReportedAndTheSlotCanBeStartedAnew) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_session_test

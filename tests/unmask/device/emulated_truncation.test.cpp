@@ -19,7 +19,7 @@
 #include "support/fake_logits.hpp"
 #include "support/random_draw_key.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::emulated_truncation_test {
 namespace {
 
 constexpr statistics contents = every_sum | stat::sampled | stat::truncated;
@@ -224,4 +224,4 @@ TEST(EmulatedKeep, CutsAHeadWithTheBitsOfOneThread) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::emulated_truncation_test

@@ -15,7 +15,7 @@
 #include "support/fake_logits.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::drift_test {
 namespace {
 
 constexpr drift_terms all_terms = drift_terms::distance_1 | drift_terms::distance_2 | cosine_terms;
@@ -161,4 +161,4 @@ TEST(CosineDistance, OfOppositeAndRightAngledVectors) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::drift_test

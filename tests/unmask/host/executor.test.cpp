@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::executor_test {
 namespace {
 
 using host::executor_ref;
@@ -141,4 +141,4 @@ TEST(executor_ref, refers_to_an_engine_s_own_threads) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::executor_test

@@ -16,7 +16,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::key_selector_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -188,4 +188,4 @@ TEST(key_selection, takes_its_arguments_at_the_ends_of_their_ranges) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::key_selector_test

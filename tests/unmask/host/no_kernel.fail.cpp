@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // expect: statistics that unmask::compiled has no kernel for: define UNMASK_KERNELS as 1
-#define UNMASK_COMPILED
+// flags: -DUNMASK_COMPILED
 #include <unmask/unmask.hpp>
 
 constexpr unmask::policy p{unmask::by_margin{}, unmask::tokens_per_step{}, unmask::sampling{}};

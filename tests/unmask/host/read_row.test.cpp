@@ -13,7 +13,7 @@
 #include "oracles/oracle.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::read_row_test {
 namespace {
 
 constexpr index_t widths[] = {1, 2, 31, 32, 33, 63, 64, 65, 1000, 2047, 2048, 2049, 4096, 9000};
@@ -352,4 +352,4 @@ TYPED_TEST(read_row, agrees_with_columns_pushed_one_by_one) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::read_row_test

@@ -13,7 +13,7 @@
 #include "support/count_allocations.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::read_rows_test {
 namespace {
 
 /// Makes all calls in reverse order on this thread, and reports `threads` threads.
@@ -193,4 +193,4 @@ TEST(read_rows_allocate, nothing) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::read_rows_test

@@ -12,7 +12,7 @@
 #include "oracles/oracle.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::row_options_test {
 namespace {
 
 struct halved {
@@ -271,4 +271,4 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::row_options_test

@@ -64,7 +64,7 @@ class strided_span {
 
 }  // namespace some_engine
 
-namespace unmask::testing {
+namespace unmask::testing::eigen_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -209,4 +209,4 @@ TEST(tensor, of_an_engine_goes_through_rows_without_type) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::eigen_test

@@ -25,7 +25,7 @@
 #include "unmask/interposed/kernels.hpp"
 #include "unmask/interposed/runtime.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::launches_test {
 namespace {
 
 using device_view = device::session_device_view<launched_policy>;
@@ -459,4 +459,4 @@ TEST_F(InterposedLaunches, ASessionGivesBackAllThatItTook) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::launches_test

@@ -11,7 +11,7 @@
 
 #include "support/count_allocations.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::allocation_test {
 namespace {
 
 constexpr index_t length = 40;
@@ -74,4 +74,4 @@ TEST(LayerAllocation, NoneInASelectionOfKeys) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::allocation_test

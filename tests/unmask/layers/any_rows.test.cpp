@@ -8,7 +8,7 @@
 #include "support/bound_session.hpp"
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::any_rows_test {
 namespace {
 
 constexpr policy skipping_half{by_confidence{},
@@ -113,4 +113,4 @@ TEST(untyped_rows_at_a_layer, are_refused_with_a_name_and_change_nothing) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::any_rows_test

@@ -17,7 +17,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::budget_test {
 namespace {
 
 /// Changes at one layer of one pass, by position, and the mean over them.
@@ -204,4 +204,4 @@ TEST(CacheBudgetChoice, OutsideTheWindowSpendsTheBudgetOnTheOthers) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::budget_test

@@ -7,7 +7,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::caches_test {
 namespace {
 
 constexpr sequence_shape shape{.prompt_length = 6, .length = 30, .block_length = 8, .seed = 9};
@@ -203,4 +203,4 @@ TEST(Caches, RunTheRowsOfAModelThatIsShifted) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::caches_test

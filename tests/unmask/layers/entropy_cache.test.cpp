@@ -13,7 +13,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::entropy_cache_test {
 namespace {
 
 const toy_transformer model;
@@ -228,4 +228,4 @@ TEST(entropy_cache, has_a_name_with_its_knobs) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::entropy_cache_test

@@ -11,7 +11,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::laws_test {
 namespace {
 
 const toy_transformer model;
@@ -362,4 +362,4 @@ TEST(LayerLaws, RandomSkipsInsideALayer) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::laws_test

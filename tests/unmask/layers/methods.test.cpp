@@ -18,7 +18,7 @@
 #include "support/layered_decode.hpp"
 #include "support/part_of.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::methods_test {
 namespace {
 
 template <class P, class... Part>
@@ -278,4 +278,4 @@ TEST(LayerMethods, EsDllmDecodesInItsFourForms) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::methods_test

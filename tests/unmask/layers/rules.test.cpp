@@ -6,7 +6,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::rules_test {
 namespace {
 
 const toy_transformer model;
@@ -336,4 +336,4 @@ TEST(LayerRules, ThatDropNothingAreNotAddedTo) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::rules_test

@@ -11,7 +11,7 @@
 
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::session_test {
 namespace {
 
 constexpr policy plain{by_confidence{}, threshold{0.5F}};
@@ -274,4 +274,4 @@ TEST(LayerSession, AModelWithoutLayersIsRefused) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::session_test

@@ -29,7 +29,7 @@
 #include "support/count_allocations.hpp"
 #include "support/lent.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::out_of_memory_test {
 namespace {
 
 constexpr model_info model{.vocab = 40, .mask_token = 0, .eos_token = 1, .layers = 4};
@@ -509,4 +509,4 @@ TEST(Allocation, IsNotInAStepInC) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::out_of_memory_test

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace unmask {
+namespace unmask::alone_test {
 namespace {
 
 TEST(named_policy, needs_one_header) {
@@ -21,4 +21,4 @@ TEST(named_policy, needs_one_header) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::alone_test

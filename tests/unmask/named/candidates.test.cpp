@@ -18,7 +18,7 @@
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::candidates_test {
 namespace {
 
 using enum candidate_outcome;
@@ -325,4 +325,4 @@ TEST(candidates, of_a_typed_policy_name_its_parts) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::candidates_test

@@ -7,7 +7,7 @@
 
 #include "support/case_file.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::cases_test {
 namespace {
 
 TEST(cases, are_decoded_as_written) {
@@ -60,4 +60,4 @@ TEST(cases, tell_file_and_line_of_a_difference) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::cases_test

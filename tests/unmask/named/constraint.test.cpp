@@ -14,7 +14,7 @@
 #include "support/dice.hpp"
 #include "support/languages.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::constraint_test {
 namespace {
 
 constexpr const char* texts[] = {
@@ -188,4 +188,4 @@ TEST(constraint_by_name, refuses_a_canvas_and_lookahead) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::constraint_test

@@ -3,7 +3,7 @@
 
 #include "unmask/named/lockstep.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::decisions_test {
 namespace {
 
 TEST(named_policy, decides_as_thresholds_do) {
@@ -181,4 +181,4 @@ TEST(named_policy, decides_as_whole_methods_do) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::decisions_test

@@ -14,7 +14,7 @@
 
 #include "support/written_decode.hpp"
 
-namespace unmask {
+namespace unmask::examples_in_comments_test {
 namespace {
 
 using testing::words;
@@ -110,4 +110,4 @@ TEST(examples_in_comments, are_in_the_comment_of_every_part) {
 }
 
 }  // namespace
-}  // namespace unmask
+}  // namespace unmask::examples_in_comments_test

@@ -12,7 +12,7 @@
 
 #include "unmask/named/layered_twins.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::layers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(named_layer_rules, need_an_engine_with_layers) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::layers_test

@@ -17,7 +17,7 @@
 #include "support/bound_session.hpp"
 #include "support/layered_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::named_session_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -344,4 +344,4 @@ TEST(named_session, a_slot_may_change_its_policy_while_it_runs) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::named_session_test

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::requirements_test {
 namespace {
 
 constexpr model_info model{.vocab = 30, .mask_token = 29, .eos_token = 28, .layers = 3};
@@ -95,4 +95,4 @@ TEST(NamedRequirements, RefuseWhatNoSessionTakes) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::requirements_test

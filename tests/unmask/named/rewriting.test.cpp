@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "unmask/named/lockstep.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::rewriting_test {
 namespace {
 
 TEST(named_policy, decides_as_sampling_with_credit_does) {
@@ -99,4 +99,4 @@ TEST(named_policy, decides_as_sampling_with_second_thoughts_does) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::rewriting_test

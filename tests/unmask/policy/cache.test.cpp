@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::cache_test {
 namespace {
 
 TEST(every, is_true_once_in_a_period) {
@@ -22,4 +22,4 @@ TEST(every, is_true_once_in_a_period) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::cache_test

@@ -13,7 +13,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::canvas_test {
 namespace {
 
 /// The parts of a context that the canvas reads.
@@ -206,4 +206,4 @@ TEST(canvas, fills_with_the_random_numbers_of_the_position_that_are_for_noise) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::canvas_test

@@ -13,7 +13,7 @@
 #include "support/requested_rows.hpp"
 #include "support/scripted_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::lookahead_test {
 namespace {
 
 // Lookahead score given by a row: its best logit.
@@ -466,4 +466,4 @@ TEST(lookahead, leaves_a_cache_its_refreshes) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::lookahead_test

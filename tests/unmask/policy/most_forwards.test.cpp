@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-namespace unmask::testing {
+namespace unmask::testing::most_forwards_test {
 namespace {
 
 /// An answer of ten positions in four blocks.
@@ -43,4 +43,4 @@ TEST(most_forwards, has_the_steps_of_a_canvas) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::most_forwards_test

@@ -10,7 +10,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace unmask::testing {
+namespace unmask::testing::ranges_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -178,4 +178,4 @@ TEST(range, of_a_profile_store_has_blocks_of_one_position_and_up_to_its_cells) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::ranges_test

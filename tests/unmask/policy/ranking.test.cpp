@@ -11,7 +11,7 @@
 
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::ranking_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -185,4 +185,4 @@ TEST(random_order, is_that_of_its_seed) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::ranking_test

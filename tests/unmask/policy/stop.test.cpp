@@ -15,7 +15,7 @@
 
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::stop_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -266,4 +266,4 @@ TEST(stop, of_several_rules_the_first_that_ends_decides) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::stop_test

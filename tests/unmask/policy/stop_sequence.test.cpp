@@ -10,7 +10,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::stop_sequence_test {
 namespace {
 
 using text = std::vector<token_id>;
@@ -319,4 +319,4 @@ TEST(stop_sequence, names_the_count_of_a_sequence_of_no_tokens) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::stop_sequence_test

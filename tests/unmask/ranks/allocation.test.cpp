@@ -11,7 +11,7 @@
 
 #include "support/count_allocations.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::allocation_test {
 namespace {
 
 TEST(sharded_session, allocates_nothing_in_a_step) {
@@ -61,4 +61,4 @@ TEST(sharded_session, allocates_nothing_in_a_step) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::allocation_test

@@ -12,7 +12,7 @@
 #include "support/ranks_decode.hpp"
 #include "support/three_hold.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::sharded_session_test {
 namespace {
 
 constexpr index_t chunk = canonical::chunk_columns;
@@ -393,4 +393,4 @@ TEST(sharded_session_errors, change_nothing) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::sharded_session_test

@@ -19,7 +19,7 @@
 #include "support/bound_session.hpp"
 #include "support/count_allocations.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::allocation_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -153,4 +153,4 @@ TEST(session, holds_the_bytes_it_says) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::allocation_test

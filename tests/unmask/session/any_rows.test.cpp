@@ -21,7 +21,7 @@
 #include "support/beside.hpp"
 #include "support/bound_session.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::any_rows_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -334,4 +334,4 @@ TEST(any_modifiers, are_made_of_row_modifiers) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::any_rows_test

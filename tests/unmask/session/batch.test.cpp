@@ -17,7 +17,7 @@
 
 #include "support/beside.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::batch_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -303,4 +303,4 @@ TEST(batch, asks_for_the_segments_of_running_slots_in_slot_order) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::batch_test

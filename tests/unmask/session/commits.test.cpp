@@ -24,7 +24,7 @@
 
 /// \file
 /// committed() and report() agree with the tokens, step by step.
-namespace unmask::testing {
+namespace unmask::testing::commits_test {
 namespace {
 
 constexpr token_id mask = 11;
@@ -166,4 +166,4 @@ TEST(books, agree_with_a_canvas_in_a_slot_that_a_longer_one_had) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::commits_test

@@ -54,7 +54,7 @@ struct growing_confidence {
 
 }  // namespace somebody
 
-namespace unmask::testing {
+namespace unmask::testing::custom_policy_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -109,4 +109,4 @@ TEST(custom_part, composes_with_shipped_ones) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::custom_policy_test

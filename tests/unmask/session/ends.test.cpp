@@ -25,7 +25,7 @@
 
 /// \file
 /// Every decode ends within most_forwards(), whatever the rows.
-namespace unmask::testing {
+namespace unmask::testing::ends_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -356,4 +356,4 @@ TEST(decodes, end_in_released_loops) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::ends_test

@@ -19,7 +19,7 @@
 
 #include "support/beside.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::errors_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -783,4 +783,4 @@ TEST(session, refuses_a_slot_that_is_not_there) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::errors_test

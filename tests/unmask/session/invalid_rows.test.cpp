@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "support/hopeless_rows.hpp"
@@ -19,7 +20,7 @@
 
 /// \file
 /// Rows without a finite logit among the tokens that may be proposed: the lowest of these.
-namespace unmask::testing {
+namespace unmask::testing::invalid_rows_test {
 namespace {
 
 /// `lists(v)`: whether the parts of the policy allow token v at the first position of the answer.
@@ -148,7 +149,7 @@ TEST(rows_without_a_finite_logit, commit_the_lowest_token_of_the_branch_that_won
 }
 
 TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
-  const std::vector<float> all_nan(8, not_a_number);
+  const std::vector<float> all_nan(8, std::numeric_limits<float>::quiet_NaN());
   const std::vector<float> none(8, -inf);
   const std::vector<float> fine = {0.0F, 1.0F, 2.0F, 0.0F, 1.0F, 1.0F, 1.0F, 1.0F};
   std::vector<float> infinite = fine;
@@ -205,4 +206,4 @@ TEST(a_canvas, that_ends_before_its_first_step_holds_eos_tokens) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::invalid_rows_test

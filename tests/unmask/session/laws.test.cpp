@@ -14,7 +14,7 @@
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::laws_test {
 namespace {
 
 using tokens_of = std::vector<token_id>;
@@ -308,4 +308,4 @@ TEST(instruction_sets, change_no_bit_of_a_decode) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::laws_test

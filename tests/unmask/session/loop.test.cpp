@@ -6,7 +6,7 @@
 #include <vector>
 
 // The loop at the top of README.md, with an engine that knows only what is public.
-namespace somebody {
+namespace somebody::loop_test {
 namespace {
 
 constexpr int vocab = 8, mask = 0;
@@ -44,4 +44,4 @@ TEST(session, is_a_loop_of_two_calls) {
 }
 
 }  // namespace
-}  // namespace somebody
+}  // namespace somebody::loop_test

@@ -10,7 +10,7 @@
 
 // A batch as an engine serves it, knowing only what is public: each request has restrictions of its
 // own.
-namespace somebody {
+namespace somebody::modifiers_test {
 namespace {
 
 constexpr int vocab = 100, mask = 0;
@@ -102,4 +102,4 @@ TEST(session, has_requests_with_guidance_of_their_own) {
 }
 
 }  // namespace
-}  // namespace somebody
+}  // namespace somebody::modifiers_test

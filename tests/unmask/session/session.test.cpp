@@ -11,7 +11,7 @@
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::session_test {
 namespace {
 
 using greedy = policy<by_confidence, threshold>;
@@ -512,4 +512,4 @@ TEST(session, guides_each_row_by_its_own_unconditional_one) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::session_test

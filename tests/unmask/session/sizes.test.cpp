@@ -34,7 +34,7 @@
 
 #include "support/fake_logits.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::sizes_test {
 namespace {
 
 constexpr index_t largest = std::numeric_limits<index_t>::max();
@@ -296,4 +296,4 @@ TEST(Sizes, AKnobOutOfReachIsOneThatNeverMatters) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::sizes_test

@@ -13,7 +13,7 @@
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::trace_test {
 namespace {
 
 const policy rule{by_confidence{}, threshold{0.8F}};
@@ -327,4 +327,4 @@ TEST(trace, reports_the_statistics_that_the_policy_reads) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::trace_test

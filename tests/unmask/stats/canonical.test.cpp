@@ -11,7 +11,7 @@
 
 #include "oracles/oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::canonical_test {
 namespace {
 
 /// The same tree written as a recursion over [first, first + size) of the leaves.
@@ -292,4 +292,4 @@ TEST(empty_chunk, is_the_empty_record_or_an_invalid_one) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::canonical_test

@@ -12,7 +12,7 @@
 #include "oracles/oracle.hpp"
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::compare_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -163,4 +163,4 @@ TEST(compare_chunk, writes_the_statistics_that_a_record_has) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::compare_test

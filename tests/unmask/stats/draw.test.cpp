@@ -15,7 +15,7 @@
 #include "oracles/oracle.hpp"
 #include "support/random_draw_key.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::draw_test {
 namespace {
 
 constexpr statistics drawn = stat::sampled;
@@ -352,4 +352,4 @@ TEST(draw_column, weighs_a_chunk_by_the_sum_of_its_record_at_temperature_1) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::draw_test

@@ -12,7 +12,7 @@
 #include "support/dice.hpp"
 #include "support/fake_logits.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::drift_test {
 namespace {
 
 constexpr drift_terms all = drift_terms::distance_1 | drift_terms::distance_2 |
@@ -105,4 +105,4 @@ TEST(drift_of, a_number_that_is_none_is_none) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::drift_test

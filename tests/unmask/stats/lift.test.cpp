@@ -15,7 +15,7 @@
 #include "support/emulated_block.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::lift_test {
 namespace {
 
 /// Sum of e^(3 (z - best)) over the columns but the best.
@@ -161,4 +161,4 @@ TEST(lift, and_absorb_make_the_row_of_its_parts) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::lift_test

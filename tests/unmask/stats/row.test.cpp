@@ -13,7 +13,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::row_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -272,4 +272,4 @@ TEST(narrowed_row, is_the_row_with_fewer_statistics) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::row_test

@@ -12,7 +12,7 @@
 
 #include "oracles/oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::row_accumulator_test {
 namespace {
 
 using accumulator = row_accumulator<every_sum>;
@@ -213,4 +213,4 @@ TEST(row_accumulator, of_a_part_without_a_finite_column_adds_its_sum_only) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::row_accumulator_test

@@ -14,7 +14,7 @@
 #include "oracles/oracle.hpp"
 #include "support/cuts.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::shard_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -347,4 +347,4 @@ TEST(messages, without_room_for_the_nodes_are_refused) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::shard_test

@@ -18,7 +18,7 @@
 #include "support/scripted_rows.hpp"
 #include "support/three_hold.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::top3_mass_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -186,4 +186,4 @@ TEST(top3_mass, is_read_by_a_part_of_a_user) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::top3_mass_test

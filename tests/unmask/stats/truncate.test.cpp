@@ -18,7 +18,7 @@
 #include "support/dice.hpp"
 #include "support/random_draw_key.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::truncate_test {
 namespace {
 
 using canonical::mass_units;
@@ -442,4 +442,4 @@ TEST(kept_race, is_run_with_the_key_of_the_token_alone) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::truncate_test

@@ -7,7 +7,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::anchors_test {
 namespace {
 
 // Says of the positions in `at` that they are anchors, and commits what is `distance` from one.
@@ -83,4 +83,4 @@ TEST(anchors, take_a_byte_a_position_of_policies_that_have_them) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::anchors_test

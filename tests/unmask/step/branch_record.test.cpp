@@ -9,7 +9,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::branch_record_test {
 namespace {
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -59,4 +59,4 @@ TEST(select_branch, elects_the_same_record_in_whatever_order_ranks_list_them) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::branch_record_test

@@ -15,7 +15,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::choose_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(Choose, ExtremeNumbersKeepTheirOrder) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::choose_test

@@ -15,7 +15,7 @@
 
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::decide_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -678,4 +678,4 @@ TEST(hopeless, has_confidence_0_and_infinite_entropy_whatever_the_row_holds) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::decide_test

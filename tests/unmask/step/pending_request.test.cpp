@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::pending_request_test {
 namespace {
 
 using step::pending_request;
@@ -79,4 +79,4 @@ TEST(pending_request, leaves_out_all_but_the_chosen_slots) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::pending_request_test

@@ -10,7 +10,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::review_test {
 namespace {
 
 // Ends a sequence behind the first step that writes tokens whose positions, 1 added to each, and
@@ -107,4 +107,4 @@ TEST(review, takes_no_memory_of_policies_without_it) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::review_test

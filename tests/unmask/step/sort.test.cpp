@@ -11,7 +11,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::sort_test {
 namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -135,4 +135,4 @@ TEST(sort, does_the_same_with_any_number_of_lanes) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::sort_test

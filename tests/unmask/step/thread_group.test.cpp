@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::thread_group_test {
 namespace {
 
 /// The second of four lanes, alone.
@@ -37,4 +37,4 @@ TEST(thread_group, tells_a_lane_which_of_its_rounds_have_work) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::thread_group_test

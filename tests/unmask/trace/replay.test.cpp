@@ -19,7 +19,7 @@
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::replay_test {
 namespace {
 
 using ::testing::AllOf;
@@ -476,4 +476,4 @@ TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::replay_test

@@ -15,7 +15,7 @@
 #include "support/lent.hpp"
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::trace_faults_test {
 namespace {
 
 using nlohmann::json;
@@ -288,4 +288,4 @@ TEST(trace_writer, ends_with_the_line_at_which_the_sink_throws) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::trace_faults_test

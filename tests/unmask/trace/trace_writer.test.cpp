@@ -22,7 +22,7 @@
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::trace_writer_test {
 namespace {
 
 using nlohmann::json;
@@ -456,4 +456,4 @@ TEST(trace_file, says_when_it_is_full) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::trace_writer_test

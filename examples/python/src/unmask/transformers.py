@@ -22,10 +22,7 @@ _REFUSED = {
     "canvas": "its model is told no step's temperature or probabilities; use unmask.diffusers",
     "probe": "it returns no probabilities; use unmask.Session",
 }
-_REWRITES = {
-    name: "a streamer cannot take a token back"
-    for name in ("token editing", "remask", "edited_blocks")
-}
+_REWRITES = {name: "a streamer cannot take a token back" for name in _text.REWRITES}
 
 
 @dataclasses.dataclass

@@ -15,7 +15,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::adaptive_test {
 namespace {
 
 // A row that has the two numbers that the threshold follows.
@@ -552,4 +552,4 @@ TEST(adaptive_threshold, names_the_knob_that_is_wrong) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::adaptive_test

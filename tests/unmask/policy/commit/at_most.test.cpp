@@ -16,7 +16,7 @@
 
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::at_most_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -176,4 +176,4 @@ TEST(at_most, counts_over_all_active_blocks) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::at_most_test

@@ -11,7 +11,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::calibrated_threshold_test {
 namespace {
 
 // 4 bytes a cell and 2 to find it.
@@ -552,4 +552,4 @@ TEST(threshold_calibrator, counts_what_it_records) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::calibrated_threshold_test

@@ -12,7 +12,7 @@
 #include "oracles/naive_rules.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::commit_rules_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -261,4 +261,4 @@ TEST(compositions, keep_the_state_of_equal_parts_apart) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::commit_rules_test

@@ -8,7 +8,7 @@
 #include "support/dice.hpp"
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::early_commit_test {
 namespace {
 
 // Rows of 12 columns whose two best logits differ by gaps[position], the same in each step.
@@ -105,4 +105,4 @@ TEST(early_commit, is_composed_by_its_name) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::early_commit_test

@@ -15,7 +15,7 @@
 #include "support/dice.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::frechet_test {
 namespace {
 
 std::vector<double> random_confidences(dice& d) {
@@ -90,4 +90,4 @@ TEST(finish, commits_everything_from_the_product_on) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::frechet_test

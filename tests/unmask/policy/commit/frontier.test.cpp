@@ -25,7 +25,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::frontier_test {
 namespace {
 
 // The language: balanced brackets around digits, such as 7(3(04))1; no other letter, no empty pair.
@@ -321,4 +321,4 @@ TEST(at_frontier, refuses_knobs_outside_their_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::frontier_test

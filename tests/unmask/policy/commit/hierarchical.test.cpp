@@ -10,7 +10,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::hierarchical_test {
 namespace {
 
 // Rows with given confidences, whatever is committed. A confidence of 0 makes the row invalid, one
@@ -199,4 +199,4 @@ TEST(hierarchical, refuses_knobs_out_of_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::hierarchical_test

@@ -17,7 +17,7 @@
 #include "support/observed_decode.hpp"
 #include "support/ranks_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::local_leap_test {
 namespace {
 
 constexpr index_t whole = 30;
@@ -270,4 +270,4 @@ TEST(local_leap, has_ranges_and_one_set_of_anchors) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::local_leap_test

@@ -11,7 +11,7 @@
 #include "oracles/naive_rules.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::noise_level_test {
 namespace {
 
 using counts = std::vector<std::size_t>;
@@ -116,4 +116,4 @@ TEST(independent_timesteps, commit_everything_in_the_last_step) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::noise_level_test

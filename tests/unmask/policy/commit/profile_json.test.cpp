@@ -16,7 +16,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::profile_json_test {
 namespace {
 
 calibrated_threshold<16> random_profile(std::uint64_t seed) {
@@ -357,4 +357,4 @@ TEST(profile_json, goes_through_a_file) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::profile_json_test

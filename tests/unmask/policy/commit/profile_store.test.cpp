@@ -8,7 +8,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::profile_store_test {
 namespace {
 
 const sequence_shape geometry{.prompt_length = 2, .length = 34, .block_length = 8};
@@ -255,4 +255,4 @@ TEST(profile_store, has_a_cell_for_each_block_of_a_request) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::profile_store_test

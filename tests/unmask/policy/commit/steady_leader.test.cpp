@@ -14,7 +14,7 @@
 #include "support/dice.hpp"
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::steady_leader_test {
 namespace {
 
 constexpr index_t vocab = 9;
@@ -170,4 +170,4 @@ TEST(steady_leader, has_a_range_and_one_state_by_name) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::steady_leader_test

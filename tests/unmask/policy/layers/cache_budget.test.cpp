@@ -14,7 +14,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::cache_budget_test {
 namespace {
 
 using ::testing::Each;
@@ -253,4 +253,4 @@ TEST(SimilarityRefresh, ComputesItsShareOfTheAnswerAndThePrompt) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::cache_budget_test

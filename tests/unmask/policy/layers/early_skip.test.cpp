@@ -14,7 +14,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::early_skip_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -277,4 +277,4 @@ TEST(early_skip, takes_its_stages_from_lists) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::early_skip_test

@@ -10,7 +10,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::allowed_tokens_test {
 namespace {
 
 allowed_tokens<5> random_list(chances& c, index_t vocab) {
@@ -174,4 +174,4 @@ TEST(allowed_tokens, names_the_count_of_a_list_of_no_tokens) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::allowed_tokens_test

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace unmask::testing {
+namespace unmask::testing::allows_test {
 namespace {
 
 constexpr float ban = -__builtin_inff();
@@ -107,4 +107,4 @@ TEST(tracked, are_the_tokens_with_credit) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::allows_test

@@ -10,7 +10,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::bias_test {
 namespace {
 
 constexpr float ban = -std::numeric_limits<float>::infinity();
@@ -165,4 +165,4 @@ TEST(logit_bias, takes_its_pairs_from_lists) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::bias_test

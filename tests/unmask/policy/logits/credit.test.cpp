@@ -12,7 +12,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::credit_test {
 namespace {
 
 using rows_of_one = std::vector<std::vector<float>>;
@@ -383,4 +383,4 @@ TEST(credit, names_the_knob_that_is_wrong) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::credit_test

@@ -19,7 +19,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/count_allocations.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::edits_allocation_test {
 namespace {
 
 // Allocations of next() and supply() in each step.
@@ -89,4 +89,4 @@ TEST(edits, allocate_nothing_in_a_step) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::edits_allocation_test

@@ -11,7 +11,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::eos_test {
 namespace {
 
 constexpr double absent = -std::numeric_limits<double>::infinity();
@@ -237,4 +237,4 @@ TEST(eos, refuses_knobs_outside_their_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::eos_test

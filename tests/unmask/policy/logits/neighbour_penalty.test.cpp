@@ -11,7 +11,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::neighbour_penalty_test {
 namespace {
 
 dense_rule dense(const neighbour_penalty& n) {
@@ -146,4 +146,4 @@ TEST(no_equal_neighbours, end_with_lookahead_and_pipelined_blocks) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::neighbour_penalty_test

@@ -10,7 +10,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::penalties_test {
 namespace {
 
 // The first `distinct` different tokens by distance, left before right, and how often each stands.
@@ -227,4 +227,4 @@ TEST(penalties, refuse_knobs_outside_their_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::penalties_test

@@ -22,7 +22,7 @@
 #include "support/bound_session.hpp"
 #include "support/draws.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::probability_test {
 namespace {
 
 const std::vector<float> answers_row = {9.0F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
@@ -356,4 +356,4 @@ TEST(probability_of, says_how_many_tokens_it_takes) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::probability_test

@@ -21,7 +21,7 @@
 #include "support/beside.hpp"
 #include "support/draws.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::sampling_test {
 namespace {
 
 constexpr float banned = -std::numeric_limits<float>::infinity();
@@ -248,4 +248,4 @@ TEST(sampling, at_temperature_0_is_greedy) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::sampling_test

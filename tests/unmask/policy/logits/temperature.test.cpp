@@ -12,7 +12,7 @@
 #include "support/beside.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::temperature_test {
 namespace {
 
 TEST(temperature, scales_every_logit_before_the_softmax) {
@@ -164,4 +164,4 @@ TEST(edit, parts_that_know_the_step_apply_in_written_order_too) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::temperature_test

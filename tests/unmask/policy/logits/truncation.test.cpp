@@ -25,7 +25,7 @@
 #include "support/draws.hpp"
 #include "support/instruction_sets.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::truncation_test {
 namespace {
 
 constexpr double rounding = 1e-5;  // float sums are good to about 1e-6
@@ -619,4 +619,4 @@ TEST(truncation, refuses_knobs_outside_their_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::truncation_test

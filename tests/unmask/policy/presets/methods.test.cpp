@@ -13,7 +13,7 @@
 #include "support/observed_decode.hpp"
 #include "support/part_of.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::methods_test {
 namespace {
 
 constexpr sequence_shape geometry{.prompt_length = 2, .length = 42, .block_length = 10};
@@ -190,4 +190,4 @@ TEST(Methods, OsdtCalibratesOnOneSequenceAndDecodesTheOthers) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::methods_test

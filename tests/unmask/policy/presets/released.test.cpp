@@ -12,7 +12,7 @@
 #include "support/fixed_rows.hpp"
 #include "support/part_of.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::released_test {
 namespace {
 
 float bits(std::uint32_t x) {
@@ -348,4 +348,4 @@ TEST(es_dllm_blocks, gives_each_block_up_after_as_many_passes_as_it_has_position
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::released_test

@@ -10,7 +10,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::edit_committed_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -228,4 +228,4 @@ TEST(edit_committed, refuses_knobs_out_of_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::edit_committed_test

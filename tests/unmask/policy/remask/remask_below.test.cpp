@@ -10,7 +10,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::remask_below_test {
 namespace {
 
 struct rival {
@@ -289,4 +289,4 @@ TEST(remask_below, refuses_what_is_no_probability) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::remask_below_test

@@ -17,7 +17,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::remask_current_below_test {
 namespace {
 
 constexpr float ban = -std::numeric_limits<float>::infinity();
@@ -427,4 +427,4 @@ TEST(remask_current_below, keeps_a_token_of_the_confidence_itself) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::remask_current_below_test

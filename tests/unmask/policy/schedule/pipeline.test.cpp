@@ -10,7 +10,7 @@
 #include "oracles/dense_oracle.hpp"
 #include "support/scripted_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::pipeline_test {
 namespace {
 
 // A schedule beside a sequence whose positions a test commits.
@@ -373,4 +373,4 @@ TEST(pipeline, forces_commits_in_joined_blocks_only) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::pipeline_test

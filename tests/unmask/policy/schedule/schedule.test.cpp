@@ -9,7 +9,7 @@
 
 #include "support/fixed_rows.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::schedule_test {
 namespace {
 
 using positions = std::vector<index_t>;
@@ -203,4 +203,4 @@ TEST(schedule, forces_only_the_block_in_which_nothing_was_committed) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::schedule_test

@@ -10,7 +10,7 @@
 
 #include "support/observed_decode.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::slow_fast_test {
 namespace {
 
 // The method from its description, in double precision: what the next pass is about, and what it
@@ -267,4 +267,4 @@ TEST(slow_fast, refuses_knobs_out_of_range) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::slow_fast_test
