@@ -26,8 +26,8 @@
 
 namespace {
 
-using unmask::detail::constraints::automaton_field;
 using unmask::detail::constraints::lift;
+using unmask::detail::constraints::running_field;
 using unmask::detail::constraints::set_pool;
 
 double microseconds_since(std::chrono::steady_clock::time_point start) {
@@ -41,9 +41,7 @@ std::vector<double>
 decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) {
   const std::vector<unmask::token_id> tokens(static_cast<std::size_t>(length), unmask::no_token);
   const unmask::constrained_field about{};
-  unmask::detail::field_start whole;
-  whole.tokens = tokens;
-  automaton_field field(pool, about, whole);
+  running_field field(pool, about, 0, tokens, {});
   const auto& a = pool->automaton();
   std::vector<int> masked(static_cast<std::size_t>(length));
   for (int i = 0; i < length; ++i) {

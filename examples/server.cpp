@@ -108,8 +108,8 @@ class server {
     std::vector<example::sequence_window> batch;
     for (const unmask::segment& s : wanted.segments) {
       tokens.push_back(running_[std::size_t(s.slot)].tokens);
-      if (s.branch > 0) {
-        tokens.back()[std::size_t(s.placed.position)] = s.placed.token;
+      for (const auto& placed : s.placed) {
+        tokens.back()[std::size_t(placed.position)] = placed.token;
       }
       batch.push_back({tokens.back(), std::size_t(s.rows.first), std::size_t(s.rows.last)});
     }

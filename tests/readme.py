@@ -43,12 +43,12 @@ LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
 PROTOCOL = "include/unmask/core/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
-    r"core/(part|block_end|gating|rank_info|remask_least|review|read_ahead|forwards|answer_end|layer|knob)\.hpp":
+    r"core/(part|attention|block_end|block_rewriting|gating|rank_info|remask_least|review|verify|read_ahead|drafting|forwards|answer_end|layer|knob)\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
     r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
 }
-NO_MEMBERS = "at", "count", "tokens"  # of other things that the headers call p
+NO_MEMBERS = "at", "count"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
     (PROTOCOL, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
     (RULES, "include/unmask/core/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),

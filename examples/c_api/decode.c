@@ -92,19 +92,18 @@ int main(int argc, char** argv) {
   sequence.block_length = 6;
   check(unmask.start(session, 0, tokens, length, &sequence));
 
-  static float rows[(sizeof answer - 1) * 17 * vocab]; /* 16 lookahead branches at most */
+  static float rows[(sizeof answer - 1) * 17 * vocab]; /* 16 branches at most */
   unmask_request request = UNMASK_REQUEST_INIT;
   for (check(unmask.next(session, &request)); request.count > 0;
        check(unmask.next(session, &request))) {
     for (int32_t i = 0; i < request.count; ++i) {
       const unmask_segment* const s = &request.segments[i];
-      const int32_t before = s->branch > 0 ? tokens[s->placed_position] : 0;
-      if (s->branch > 0) {
-        tokens[s->placed_position] = s->placed_token;
+      for (int32_t k = 0; k < s->placed_count; ++k) {
+        tokens[s->placed[k].position] = s->placed[k].token;
       }
       forward(tokens, length, s->row_first, s->row_last, rows + (size_t)s->first_row * vocab);
-      if (s->branch > 0) {
-        tokens[s->placed_position] = before;
+      for (int32_t k = 0; k < s->placed_count; ++k) {
+        tokens[s->placed[k].position] = mask;
       }
     }
     unmask_logits logits = UNMASK_LOGITS_INIT;

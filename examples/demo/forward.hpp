@@ -38,7 +38,9 @@ engine::forward(Session& session,
         auto sequence = std::span(tokens[static_cast<std::size_t>(s.slot)]);
         if (s.branch > 0) {
           branch.assign(sequence.begin(), sequence.end());
-          branch.at(static_cast<std::size_t>(s.placed.position)) = s.placed.token;
+          for (const unmask::placement& placed : s.placed) {
+            branch.at(static_cast<std::size_t>(placed.position)) = placed.token;
+          }
           sequence = branch;
         }
         float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * vocabulary;

@@ -109,8 +109,8 @@ recording recorder::record(const unmask::named_policy& parts,
     for (std::size_t i = 0; i < request->segments.size(); ++i) {
       const unmask::segment& s = request->segments[i];
       std::vector<token_id> branch = tokens;
-      if (s.branch > 0) {
-        branch[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+      for (const auto& placed : s.placed) {
+        branch[static_cast<std::size_t>(placed.position)] = placed.token;
         memories[i] = memories[0];
       }
       layer_record computed;

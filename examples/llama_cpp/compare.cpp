@@ -132,9 +132,11 @@ class comparison {
       }
       float most = 0.0F;
       for (std::size_t i = 0; equal && i < std::min(a.rows.size(), b.rows.size()); ++i) {
-        const unmask::placement &here = a.segments[i].placed, &there = b.segments[i].placed;
-        if (here.position == there.position &&
-            here.token == there.token) {  // not two different branches
+        const auto here = a.segments[i].placed, there = b.segments[i].placed;
+        const auto same = [](const unmask::placement& x, const unmask::placement& y) {
+          return x.position == y.position && x.token == y.token;
+        };
+        if (std::equal(here.begin(), here.end(), there.begin(), there.end(), same)) {
           const float d = difference(a.rows[i], b.rows[i]);
           most = d <= most ? most : d;
         }

@@ -109,10 +109,11 @@ class llama_cpp_host {
       }
       first_rows_.push_back(row + s.rows.first - first);
       for (llama_pos p = first; p < s.keys.last; ++p, ++row) {
-        const bool placed = s.branch > 0 && p == s.placed.position;
-        const auto& sequence = tokens[static_cast<std::size_t>(s.slot)];
-        const int added = llama_batch_ext_add_token(
-            batch_.get(), id, placed ? s.placed.token : sequence[static_cast<std::size_t>(p)]);
+        token_id token = tokens[static_cast<std::size_t>(s.slot)][static_cast<std::size_t>(p)];
+        for (const placement& placed : s.placed) {
+          token = placed.position == p ? placed.token : token;
+        }
+        const int added = llama_batch_ext_add_token(batch_.get(), id, token);
         require(added == row, "a request larger than what was reserved, or a token that is none");
         llama_batch_ext_set_pos(batch_.get(), row, &p);
         const bool wanted = memory == nullptr || s.rows.contains(p);  // without memory: all or none

@@ -17,8 +17,8 @@ using allowed_tokens = std::vector<unmask::token_id>;
 
 /// The tokens of a segment's pass: a branch has one token placed.
 inline allowed_tokens tokens_of(const unmask::segment& s, allowed_tokens tokens) {
-  if (s.branch > 0) {
-    tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+  for (const auto& placed : s.placed) {
+    tokens[static_cast<std::size_t>(placed.position)] = placed.token;
   }
   return tokens;
 }

@@ -43,7 +43,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 10
+#define UNMASK_ABI_VERSION 11
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -101,12 +101,15 @@ enum unmask_outcomes {
 enum unmask_attentions {
   UNMASK_BIDIRECTIONAL = 0,  ///< all
   UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
-  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position
+  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position,
+                     ///< and all of this segment, which are masks
 };
 
 /// Bits of unmask_options::flags.
 enum unmask_flags {
-  UNMASK_NO_FILES = 1  ///< no text of a policy may name a file: for texts from others
+  UNMASK_NO_FILES = 1,          ///< no text of a policy may name a file: for texts from others
+  UNMASK_CAUSAL_ATTENTION = 2,  ///< the engine runs segments with UNMASK_CAUSAL; options only
+  UNMASK_SHADOW_ATTENTION = 4   ///< and those with UNMASK_SHADOW; options only
 };
 
 /// A session: slots that decode with one policy. Opaque.
@@ -129,7 +132,7 @@ typedef struct unmask_options {
   int32_t layers;        ///< layers of the model, for a policy with a layer rule
   int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
                          ///< position then stays masked, and a decode may need max_steps to end
-  int32_t branches;      ///< lookahead branches that there is memory for, at least; up to 16
+  int32_t branches;      ///< branches that there is memory for, at least; up to 16
   int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
                            ///< whose steps take turns
   uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences
@@ -188,20 +191,25 @@ typedef struct unmask_sequence {
 #define UNMASK_SEQUENCE_INIT                                                                       \
   {(uint32_t)sizeof(unmask_sequence), 0, 0, 32, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 
+/// A token that a branch has at a position, in one forward pass only.
+typedef struct unmask_placement {
+  int32_t position, token;
+} unmask_placement;
+
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
 typedef struct unmask_segment {
   int32_t slot;                     ///< slot of the sequence
-  int32_t branch;                   ///< 0: the sequence; else with placed_token at placed_position
-  int32_t placed_position;          ///< for a lookahead branch, in this pass only
-  int32_t placed_token;             ///< the token of the branch
+  int32_t branch;                   ///< 0: the sequence; else with the tokens `placed` in place
+  int32_t placed_count;             ///< number of `placed`: 0 for the sequence, else 1 or more
   int32_t query_first, query_last;  ///< compute positions [first, last)
   int32_t keys_first, keys_last;    ///< with the keys of [first, last)
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
-  int32_t attention;                ///< one of unmask_attentions; no policy asks for another than 0
+  int32_t attention;                ///< one of unmask_attentions; 0 unless the flags have another
   int32_t shadow_of;                ///< index of the segment that a shadow attends to, or -1
   int32_t logits_shift;             ///< row p - shift of this segment predicts position p
+  const unmask_placement* placed;   ///< tokens of a branch, in this pass only; null: none
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().

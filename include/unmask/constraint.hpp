@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/constraint/answer_of_fields.hpp>
 #include <unmask/constraint/byte_automaton.hpp>
 #include <unmask/constraint/lift.hpp>
-#include <unmask/constraint/running_field.hpp>
 #include <unmask/constraint/set_pool.hpp>
 #include <unmask/constraint/vocabulary.hpp>
 #include <unmask/core/constrained_field.hpp>
@@ -121,9 +121,13 @@ class constraint final : public detail::any_constraint {
   [[nodiscard]] const detail::constraints::token_automaton& automaton() const {
     return pool_->automaton();
   }
-  [[nodiscard]] std::unique_ptr<detail::running_field>
-  begin(const constrained_field& field, const detail::field_start& with) override {
-    return std::make_unique<detail::constraints::automaton_field>(pool_, field, with);
+  [[nodiscard]] detail::owned_answer begin(std::span<const constrained_field> fields,
+                                           const detail::answer_start& with) const override {
+    // Nothing else is a detail::any_constraint.
+    const auto pool_of = [](const constrained_field& f) -> const auto& {
+      return static_cast<const constraint*>(f.language)->pool_;
+    };
+    return detail::owned_answer(new detail::constraints::answer_of_fields(fields, pool_of, with));
   }
 
   constraint_limits limits_;

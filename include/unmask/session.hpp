@@ -97,6 +97,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
       : session(model, capacity, where, model.vocab) {
     policy_ = policy;
     detail::check_layers(step::layered_now(policy), model);
+    detail::check_attention_of(policy, model);
     for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
       workspace_.reserve(slot, policy);
     }
@@ -317,7 +318,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
       : model_(model)
       , capacity_(detail::capacity_with<Policy>(model, capacity, columns))
       , workspace_(model, capacity_, where)
-      , request_(capacity_.sequences, Policy::varies ? max_branches : capacity_.branches)
+      , request_(capacity_.sequences,
+                 Policy::varies ? max_branches : capacity_.branches + (Policy::shadows ? 1 : 0))
       , tokens_(capacity_.sequences)
       , layers_(capacity_) {}
 
@@ -327,6 +329,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
                      const sequence_shape& geometry,
                      const sequence_shape& shape,
                      const start_options& options) {
+    detail::check_attention_of(policy, model_);
     validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
     detail::check_parts(policy, geometry, model_);
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {

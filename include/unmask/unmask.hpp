@@ -35,6 +35,7 @@
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
 #include <unmask/policy/commit/threshold_calibrator.hpp>
+#include <unmask/policy/drafts.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/linear_position.hpp>
@@ -48,13 +49,16 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/remask/core.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/remask/remdm.hpp>
 #include <unmask/policy/remask/running_confidence.hpp>
+#include <unmask/policy/remask/wino.hpp>
 #include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>

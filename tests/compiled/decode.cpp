@@ -34,8 +34,8 @@ template <element T>
   std::vector<T> logits;
   for (const segment& s : request.segments) {
     std::vector<token_id> seen = tokens;
-    if (s.branch > 0) {
-      seen[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    for (const auto& placed : s.placed) {
+      seen[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     std::uint64_t state = 1;
     for (const token_id t : seen) {

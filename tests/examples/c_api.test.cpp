@@ -155,8 +155,8 @@ TEST(c_api, plans_what_the_session_plans) {
     for (std::int32_t k = 0; k < request.count; ++k) {
       const unmask_segment& g = request.segments[k];
       std::vector<std::int32_t> seen = tokens;
-      if (g.branch > 0) {
-        seen[std::size_t(g.placed_position)] = g.placed_token;
+      for (const unmask_placement& p : std::span(g.placed, std::size_t(g.placed_count))) {
+        seen[std::size_t(p.position)] = p.token;
       }
       for (std::int32_t r = g.row_first; r < g.row_last; ++r) {
         const auto at = std::size_t(g.first_row + r - g.row_first) * 32;
@@ -561,8 +561,8 @@ decode_written(unmask_session* s, std::vector<std::int32_t>& tokens, const unmas
     std::vector<float> z;
     for (const unmask_segment& g : std::span(request.segments, std::size_t(request.count))) {
       std::vector<std::int32_t> seen = tokens;
-      if (g.branch > 0) {
-        seen[std::size_t(g.placed_position)] = g.placed_token;
+      for (const unmask_placement& p : std::span(g.placed, std::size_t(g.placed_count))) {
+        seen[std::size_t(p.position)] = p.token;
       }
       for (std::int32_t p = g.row_first; p < g.row_last; ++p) {
         const int left = p > 0 ? seen[std::size_t(p - 1)] : 0;

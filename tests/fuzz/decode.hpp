@@ -35,8 +35,8 @@ inline index_t decode(testing::bound_session<named_policy>& session,
     for (std::size_t k = 0; k < request->segments.size(); ++k) {
       auto pass = session.pass(k);
       std::vector<token_id> x = tokens;
-      if (pass.about().branch > 0) {
-        x[static_cast<std::size_t>(pass.about().placed.position)] = pass.about().placed.token;
+      for (const auto& placed : pass.about().placed) {
+        x[static_cast<std::size_t>(placed.position)] = placed.token;
       }
       hostile::row_place where{0, steps, 0, x};
       for (index_t layer = 0; layer < model.layers; ++layer) {

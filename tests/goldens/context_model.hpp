@@ -5,6 +5,8 @@
 /// The synthetic logits of the second batch of golden traces, whose rows depend on the tokens near
 /// a position, rebuilt bit for bit from the formulas of tests/data/goldens/README.md.
 
+#include <unmask/core/plan.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -40,12 +42,17 @@ struct context_model {
   std::vector<std::array<int, 3>> dup;                ///< [a, q, delta]
   std::vector<std::pair<token, std::uint64_t>> lean;  ///< [token, weight]
 
-  /// Fills `out` (V floats) with the row that predicts position q of the tokens x, all of which it
-  /// sees.
-  void row(int q, std::span<const token> x, std::span<float> out) const {
+  /// Fills `out` (V floats) with the row that predicts position q of the tokens x. It sees all of
+  /// them, as a causal row those left of q, as a shadow all but that of q.
+  void row(int q,
+           std::span<const token> x,
+           std::span<float> out,
+           attention_kind sees = attention_kind::bidirectional) const {
     std::int64_t c = 0;
     std::int64_t e = 0;
-    const int last = std::min(q + radius, static_cast<int>(x.size()) - 1);
+    const int last = sees == attention_kind::causal
+                         ? q - 1
+                         : std::min(q + radius, static_cast<int>(x.size()) - 1);
     for (int j = std::max(q - radius, 0); j <= last; ++j) {
       const token there = x[static_cast<std::size_t>(j)];
       if (j != q && there != mask_id) {
@@ -55,8 +62,9 @@ struct context_model {
     }
     const std::uint64_t s =
         64 * static_cast<std::uint64_t>(c) + static_cast<std::uint64_t>(e) % ctx_mod;
-    const token current = x[static_cast<std::size_t>(q)];
-    const std::int64_t own = stick > 0 && current != mask_id ? current : -1;
+    const bool sees_own = stick > 0 && sees == attention_kind::bidirectional;
+    const std::int64_t own =
+        sees_own && x[static_cast<std::size_t>(q)] != mask_id ? x[static_cast<std::size_t>(q)] : -1;
     auto i = static_cast<std::uint64_t>(q);
     std::int64_t delta = 0;
     for (const auto& [from, to, d] : dup) {
@@ -96,17 +104,28 @@ struct context_model {
     }
   }
 
-  /// The `sum` of a forward pass: of (2p + 1) R(p) over the masked positions p of x.
-  [[nodiscard]] std::uint64_t sum(std::span<const token> x) const {
+  /// The `sum` of a forward pass: of (2p + 1) R(p) over the positions p in [first, last) that
+  /// `counts` says.
+  [[nodiscard]] std::uint64_t sum(std::span<const token> x,
+                                  int first,
+                                  int last,
+                                  attention_kind sees,
+                                  const auto& counts) const {
     std::vector<float> logits(static_cast<std::size_t>(V));
     std::uint64_t all = 0;
-    for (std::size_t p = 0; p < x.size(); ++p) {
-      if (x[p] == mask_id) {
-        row(static_cast<int>(p), x, logits);
-        all += (2 * std::uint64_t{p} + 1) * bits_sum(logits);
+    for (int p = first; p < last; ++p) {
+      if (counts(p)) {
+        row(p, x, logits, sees);
+        all += (2 * static_cast<std::uint64_t>(p) + 1) * bits_sum(logits);
       }
     }
     return all;
+  }
+  /// The same over the masked positions of x.
+  [[nodiscard]] std::uint64_t sum(std::span<const token> x) const {
+    return sum(x, 0, static_cast<int>(x.size()), attention_kind::bidirectional, [&](int p) {
+      return x[static_cast<std::size_t>(p)] == mask_id;
+    });
   }
 };
 

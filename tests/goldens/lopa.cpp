@@ -220,8 +220,8 @@ class lopa_trace {
 
   [[nodiscard]] tokens tokens_of(const segment& s) const {
     tokens x(x_.begin(), x_.begin() + s.query.last);
-    if (s.branch > 0) {
-      x.at(static_cast<std::size_t>(s.placed.position)) = s.placed.token;
+    for (const auto& placed : s.placed) {
+      x.at(static_cast<std::size_t>(placed.position)) = placed.token;
     }
     return x;
   }
@@ -249,9 +249,12 @@ class lopa_trace {
                     ", got ",
                     static_cast<int>(x.size()) - r.prefix_end);
       }
-      if (!is_close(s.branch > 0 ? s.placed.lookahead_score : 1.0F, recorded.creation_conf)) {
+      if (!is_close(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F,
+                    recorded.creation_conf)) {
         return difference_of(
-            "creation_conf", recorded.creation_conf, static_cast<double>(s.placed.lookahead_score));
+            "creation_conf",
+            recorded.creation_conf,
+            static_cast<double>(s.branch > 0 ? s.placed.front().lookahead_score : 1.0F));
       }
       if (recorded.base != (s.branch == 0)) {
         return difference_of("base", recorded.base, s.branch == 0);

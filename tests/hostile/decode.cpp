@@ -336,6 +336,7 @@ class decoder {
     step_record now;
     now.segments = std::move(segments);
     now.planned = planned;
+    now.winner = session_->planned(r.slot).winner;
     now.tokens = r.tokens;
     now.report = session_->report(r.slot);
     const auto copy = [](auto from, auto& to) { to.assign(from.begin(), from.end()); };
@@ -404,6 +405,7 @@ class decoder {
       asked[i].push_back(s);
       asked[i].back().slot = 0;
       asked[i].back().first_row = 0;
+      asked[i].back().placed = {};  // those of the plan outlive the request
     }
     expect(rows == request.rows, "request", "its rows do not add up");
     for (const std::size_t i : which_) {
@@ -487,8 +489,8 @@ class decoder {
     place p;
     p.tokens.assign(running_[i].tokens.begin(),
                     running_[i].tokens.begin() + s_.sequences[i].shape.length);
-    if (s.branch > 0) {
-      p.tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    for (const auto& placed : s.placed) {
+      p.tokens[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     p.where.sequence = s_.sequences[i].shape.seed;
     p.where.step = static_cast<index_t>(records_[i].size()) - 1;
@@ -569,12 +571,13 @@ class decoder {
            "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
                ") are not in query [" + std::to_string(s.query.first) + ", " +
                std::to_string(s.query.last) + ")");
-    if (s.branch > 0) {
-      expect(s.placed.position >= 0 && s.placed.position < length && s.placed.token >= 0 &&
-                 s.placed.token < s_.model.vocab && s.placed.token != s_.model.mask_token,
+    expect(s.placed.empty() == (s.branch == 0), "request", "a branch without a token");
+    for (const placement& p : s.placed) {
+      expect(p.position >= 0 && p.position < length && p.token >= 0 && p.token < s_.model.vocab &&
+                 p.token != s_.model.mask_token,
              "request",
-             "a branch places token " + std::to_string(s.placed.token) + " at " +
-                 std::to_string(s.placed.position));
+             "a branch places token " + std::to_string(p.token) + " at " +
+                 std::to_string(p.position));
     }
   }
 
@@ -610,9 +613,19 @@ bool same(const placement& a, const placement& b) {
          same_bits(a.lookahead_score, b.lookahead_score) &&
          same_bits(a.log_probability, b.log_probability);
 }
+/// The placements of two plans.
+bool same_placed(const plan& a, const plan& b) {
+  const index_t count = a.placed(a.branches).last;
+  bool is_same = a.branches == b.branches && count == b.placed(b.branches).last;
+  for (index_t k = 0; is_same && k < count; ++k) {
+    is_same = same(a.branch[k], b.branch[k]);
+  }
+  return is_same;
+}
 bool same(const segment& a, const segment& b) {
-  return a.branch == b.branch && same(a.placed, b.placed) && same(a.query, b.query) &&
-         same(a.rows, b.rows) && same(a.keys, b.keys) && a.evict == b.evict;
+  return a.branch == b.branch && same(a.query, b.query) && same(a.rows, b.rows) &&
+         same(a.keys, b.keys) && a.evict == b.evict && a.attention == b.attention &&
+         a.logits_shift == b.logits_shift;
 }
 bool same(const commit_entry& a, const commit_entry& b) {
   return a.slot == b.slot && a.position == b.position && a.token == b.token &&
@@ -738,7 +751,8 @@ void compare(const std::vector<std::vector<step_record>>& got,
     for (std::size_t k = 0; k < steps; ++k) {
       const step_record& a = got[i][k];
       const step_record& b = expected[i][k];
-      const char* what = !same(a.segments, b.segments)             ? "request"
+      const char* what = !same(a.segments, b.segments) || !same_placed(a.planned, b.planned)
+                             ? "request"
                          : a.tokens != b.tokens                    ? "tokens"
                          : !same(a.report, b.report)               ? "report"
                          : !same(a.commits, b.commits)             ? "commits"

@@ -35,6 +35,7 @@ struct step_record {
   /// The requested segments, without slots and rows of the tensor.
   std::vector<segment> segments;
   plan planned;
+  index_t winner = 0;  ///< as the plan after the step has it
   std::vector<token_id> tokens;
   sequence_report report;
   std::vector<commit_entry> commits;

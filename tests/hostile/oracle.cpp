@@ -16,9 +16,12 @@ namespace {
 struct facts {
   bool renoises = false;
   bool rewrites = false;  ///< committed tokens
+  bool moves = false;     ///< text, and the end of the answer
   bool remasks = false;
   bool masks_least = false;  ///< committed tokens, by a commit rule
+  bool checks = false;       ///< drafts
   bool branches = false;
+  bool drafts = false;
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
@@ -37,13 +40,16 @@ facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
   f.renoises = parts.draw.has_canvas;
+  f.moves = parts.schedule.rewrites_blocks_now();
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = parts.commit_rule.edits_tokens_now();
-  f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least;
-  f.branches = names(s.policy, "lookahead");
+  f.checks = names(s.policy, "self_speculation");
+  f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least || f.checks;
+  f.drafts = names(s.policy, "drafts");
+  f.branches = names(s.policy, "lookahead") || f.drafts;
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
-  f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop");
+  f.stays = names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks;
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   f.parts = parts.count;
@@ -126,21 +132,35 @@ class sequence_oracle {
            "a report",
            "something happened before the first step");
     before_ = now;
-    fill(now);
-    check_rest(now);
+    if (f_.moves) {
+      check_moved(now);
+    } else {
+      fill(now);
+      check_rest(now);
+    }
     before_ = now;
   }
 
   void on_cancel(const step_record& now) {
     expect(now.report.end == ending::cancelled, "a report", "not cancelled");
     expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
-    expect(now.report.masked == masked_count() && now.report.committed_prefix == first_masked() &&
+    if (f_.moves) {
+      return;
+    }
+    expect(now.report.masked == masked_count() &&
+               now.report.committed_prefix == before_.report.committed_prefix &&
                now.report.committed == before_.report.committed,
            "a report",
            "of a cancelled sequence");
   }
 
   void on_step(const step_record& now, const std::vector<std::vector<given_row>>& rows) {
+    if (f_.moves) {
+      check_commits_of_moved(now);
+      check_moved(now);
+      before_ = now;
+      return;
+    }
     const index_t winner = winner_of(now);
     read(now, rows, winner);
     check_request(now);
@@ -186,9 +206,12 @@ class sequence_oracle {
 
   /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
+    if (f_.drafts) {
+      return now.winner;
+    }
     for (const segment& s : now.segments) {
       for (const candidate_entry& e : now.candidates) {
-        if (s.branch > 0 && e.position == s.placed.position && e.token == s.placed.token &&
+        if (s.branch > 0 && now.planned.places(s.branch, e.position) &&
             e.outcome == candidate_outcome::from_branch) {
           return s.branch;
         }
@@ -208,7 +231,10 @@ class sequence_oracle {
         continue;
       }
       for (index_t p = g_.prompt_length; p < g_.length; ++p) {
-        const index_t row = std::max(p - s_.model.logits_shift, 0);
+        if (s.attention == attention_kind::shadow && is_masked(p)) {
+          continue;  // decided from the sequence
+        }
+        const index_t row = std::max(p - s.logits_shift, 0);
         for (const given_row& given : rows[k]) {
           if (given.row == row) {
             rows_[p] = given;
@@ -383,13 +409,16 @@ class sequence_oracle {
       const bool opens = m == mark::committed && e.token == s_.model.mask_token;
       expect(f_.renoises || opens || e.token != s_.model.mask_token, "no mask token", e.position);
       expect(m == mark::masked || f_.rewrites, "a committed token", e.position);
-      expect(e.position >= streamed || f_.rewrites, "what was streamed", e.position);
+      expect(
+          e.position >= streamed || (f_.rewrites && !f_.checks), "what was streamed", e.position);
       committed += m == mark::masked ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
-      if (!opens) {
+      const bool is_drafted =
+          f_.drafts && now.planned.places(now.planned.branches, e.position);  // rows of some draft
+      if (!opens && !is_drafted) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
-              return s.branch == winner && s.placed.position == e.position;
+              return s.branch == winner && now.planned.places(winner, e.position);
             });
         const auto& rows = is_placed ? rows_before_ : rows_;
         const auto row = rows.find(e.position);
@@ -439,10 +468,54 @@ class sequence_oracle {
   void check_progress(const step_record& now, index_t committed) const {
     const bool may_wait = now.report.forwards <= waits_ || f_.renoises || !s_.model.suppress_mask ||
                           (f_.stays && !was_masked_) ||
-                          f_.masks_least;  // what the step would commit; the bound counts it
+                          f_.masks_least ||  // what the step would commit; the bound counts it
+                          f_.checks;
     expect(committed > 0 || may_wait,
            "a commit in every step",
            "step " + std::to_string(now.report.forwards));
+  }
+
+  /// What holds for text that moves and answers that grow: the prompt stays, every other position
+  /// has a token or is masked, nothing is masked at the end.
+  void check_moved(const step_record& now) const {
+    const sequence_report& r = now.report;
+    expect(g_.prompt_length <= r.answer_end && r.answer_end <= g_.length,
+           "a report",
+           "answer_end",
+           r.answer_end,
+           g_.length);
+    index_t masks = 0;
+    for (index_t p = 0; p < static_cast<index_t>(now.tokens.size()); ++p) {
+      const token_id token = now.tokens[at(p)];
+      expect(token >= 0 && token < s_.model.vocab, "a token of the vocabulary in the buffer", p);
+      expect((p >= g_.prompt_length && p < g_.length) || token == given_[at(p)],
+             "tokens outside the answer",
+             p);
+      const bool is_text = p >= g_.prompt_length && p < r.answer_end;
+      masks += is_text && token == s_.model.mask_token ? 1 : 0;
+    }
+    expect(r.masked <= masks, "a report", "masked", r.masked, masks);
+    if (r.end != ending::running && r.end != ending::max_steps) {
+      expect(r.masked == 0, "an ended sequence", "positions are masked");
+    }
+  }
+
+  void check_commits_of_moved(const step_record& now) const {
+    index_t last = g_.prompt_length - 1;
+    for (const commit_entry& e : now.commits) {
+      expect(e.position > last && e.position < g_.length, "committed() ascends", e.position);
+      last = e.position;
+      const bool is_filled = now.report.end != ending::running;
+      expect(e.token == now.tokens[at(e.position)] || is_filled,
+             "committed() is what was written",
+             e.position);
+      expect(suppressed_.count(e.token) == 0 || e.token == s_.model.mask_token,
+             "no suppressed token",
+             e.position);
+      expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
+             "a log-probability",
+             std::to_string(e.log_probability) + " at position " + std::to_string(e.position));
+    }
   }
 
   /// Expected tokens that the end of a sequence fills in.
@@ -461,7 +534,7 @@ class sequence_oracle {
   void check_rest(const step_record& now) const {
     const sequence_report& r = now.report;
     expect(r.masked == masked_count(), "a report", "masked", r.masked, masked_count());
-    expect(r.committed_prefix == first_masked(),
+    expect(f_.checks ? r.committed_prefix <= first_masked() : r.committed_prefix == first_masked(),
            "a report",
            "committed_prefix",
            r.committed_prefix,

@@ -28,16 +28,18 @@ model_info random_model(dice& d, case_size size) {
   m.mask_token = d.chance(0.5) ? m.vocab - 1 : d.within(0, m.vocab - 1);
   m.logits_shift = d.chance(0.3) ? 1 : 0;
   m.layers = d.within(1, 5);
+  m.causal_attention = m.shadow_attention = d.chance(0.97);
   if (m.vocab > 2 && d.chance(0.6)) {
     m.eos_token = (m.mask_token + d.within(1, m.vocab - 1)) % m.vocab;
   }
   return m;
 }
 
-sequence_plan random_sequence(dice& d, const model_info& model, case_size size, bool many_rows) {
+sequence_plan random_sequence(
+    dice& d, const model_info& model, case_size size, bool many_rows, index_t least_prompt) {
   sequence_plan s;
   const bool is_small = size == case_size::small;
-  s.shape.prompt_length = d.chance(0.3) ? 0 : d.within(1, is_small ? 3 : 9);
+  s.shape.prompt_length = d.chance(0.3) ? least_prompt : d.within(1, is_small ? 3 : 9);
   const index_t answer = d.chance(0.03)  ? 0
                          : d.chance(0.1) ? 1
                          : many_rows     ? d.within(130, 150)
@@ -101,8 +103,12 @@ scenario random_scenario(dice& d, case_size size) {
   s.model.suppress_mask = !(has_small_budget(s.policy) && d.chance(0.3));
   const int most = size == case_size::small ? 2 : 4;
   const int count = is_large ? 1 : d.chance(0.5) ? d.within(2, most) : 1;
+  const bool reads_prompt =
+      std::any_of(s.policy.begin(), s.policy.end(), [](const written_part& p) {
+        return p.name == "self_speculation";
+      });
   for (int i = 0; i < count; ++i) {
-    s.sequences.push_back(random_sequence(d, s.model, size, many_rows));
+    s.sequences.push_back(random_sequence(d, s.model, size, many_rows, reads_prompt ? 1 : 0));
   }
   s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
   s.engine = random_engine(d);

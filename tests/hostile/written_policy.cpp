@@ -38,6 +38,7 @@ struct family {
   bool renoises = false;
   bool compares = false;
   bool layered = false;
+  bool drafts = false;
 };
 
 class author {
@@ -50,6 +51,9 @@ class author {
     if (d_.chance(0.03)) {
       return anything();
     }
+    if (d_.chance(0.06)) {
+      return moving();
+    }
     const family f = random_family();
     written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
@@ -60,7 +64,11 @@ class author {
     add(all, part_stage::logits_transform, 0.2, 1);
     add(all, part_stage::filter, 0.3, 2);
     add(all, part_stage::stop, 0.4, 2, {model_.eos_token == no_token ? "stop_at_eos" : ""});
-    add(all, part_stage::cache, f.layered ? 0.7 : 0.25, 1);
+    std::vector<std::string> skipping;
+    if (names(all, "wino")) {
+      skipping = {"delayed_cache", "entropy_cache"};
+    }
+    add(all, part_stage::cache, f.drafts ? 0.0 : f.layered ? 0.7 : 0.25, 1, skipping);
     if (f.layered) {
       for (const char* rule : {"early_skip", "cache_budget", "similarity_refresh"}) {
         if (d_.chance(0.4)) {
@@ -69,8 +77,10 @@ class author {
         }
       }
     }
-    if (!f.renoises) {
-      add(all, part_stage::schedule, 0.6, 1, {"canvas"});
+    if (f.drafts) {
+      all.push_back(part("self_speculation"));
+    } else if (!f.renoises) {
+      add(all, part_stage::schedule, 0.6, 1, {"canvas", "self_speculation"});
     }
     if (f.edits) {
       add(all, part_stage::logits_processor, 0.9, 3, {"trace_credit", "adaptive_credit"});
@@ -124,14 +134,26 @@ class author {
     f.renoises = n < 6;
     f.compares = n >= 6 && n < 16;
     f.branches = n >= 16 && n < 36;
-    f.layered = !f.renoises && !f.branches && d_.chance(0.2);
-    f.remasks = !f.renoises && !f.branches && d_.chance(0.2);
+    f.drafts = n >= 36 && n < 46;
+    f.layered = !f.renoises && !f.branches && !f.drafts && d_.chance(0.2);
+    f.remasks = !f.renoises && !f.branches && !f.drafts && d_.chance(0.2);
     f.keeps = !f.renoises && d_.chance(0.2);
     f.draws = !f.renoises && ((f.keeps && f.compares) || d_.chance(0.3));
     const bool is_left_alone = f.compares || (f.branches && f.keeps);
     f.edits = !is_left_alone && d_.chance(0.6);
-    f.edits_tokens = !is_left_alone && !f.renoises && d_.chance(0.35);
+    f.edits_tokens = !is_left_alone && !f.renoises && !f.drafts && d_.chance(0.35);
     return f;
+  }
+
+  /// A rule that moves text, and parts that go with it.
+  written_policy moving() {
+    written_policy all = {part(d_.chance(0.5) ? "daedal" : "joint_threshold_indel")};
+    add(all, part_stage::ranking, 0.2, 1);
+    add(all, part_stage::logits_transform, 0.2, 1);
+    add(all, part_stage::stop, 0.3, 1, {model_.eos_token == no_token ? "stop_at_eos" : ""});
+    add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
+    shuffle(all);
+    return all;
   }
 
   /// A few parts, whatever they are.
@@ -183,11 +205,14 @@ class author {
   written_part commit_rule(const family& f) {
     const std::vector<std::string> comparing = {"adaptive_threshold", "stable_and_confident"};
     std::vector<std::string> without = comparing;
-    const char* const masking[] = {"running_confidence", "remdm_loop", "remdm_conf"};
+    const char* const masking[] = {"running_confidence", "remdm_loop", "remdm_conf", "wino"};
     const bool masks = !f.branches && !f.edits_tokens && !f.remasks && !f.renoises && !f.compares &&
-                       d_.chance(0.3);
-    if (f.branches || f.edits_tokens || f.remasks || f.renoises || masks) {
+                       !f.drafts && d_.chance(0.3);
+    if (f.branches || f.edits_tokens || f.remasks || f.renoises || f.drafts || masks) {
       without.push_back("at_frontier");
+    }
+    if (f.layered || model_.logits_shift > 0) {
+      without.push_back("wino");
     }
     if (!masks) {
       without.insert(without.end(), std::begin(masking), std::end(masking));

@@ -146,9 +146,11 @@ TEST_P(BothGraphs, ABranchIsTheSequenceWithATokenPlaced) {
   llama_cpp_host h = made(1, 2);
   std::vector<segment> segments(3, whole(0, t_));
   std::vector<tokens> placed(3, t_);
+  placement placements[3];
   for (index_t b = 1; b < 3; ++b) {
     segments[static_cast<std::size_t>(b)].branch = b;
-    segments[static_cast<std::size_t>(b)].placed = {.position = length_ - b, .token = 30};
+    placements[b] = {.position = length_ - b, .token = 30};
+    segments[static_cast<std::size_t>(b)].placed = {placements + b, 1};
     placed[static_cast<std::size_t>(b)][static_cast<std::size_t>(length_ - b)] = 30;
   }
   const auto branches = run(h, segments, {t_});
@@ -218,7 +220,8 @@ TEST_F(Cached, ABranchSharesThemAndTheWinnersAreKept) {
   // The branch places a token in a pass that runs everything, and wins.
   segment branch = whole(0, t);
   branch.branch = 1;
-  branch.placed = {.position = answer.first, .token = 30};
+  const placement at_first{.position = answer.first, .token = 30};
+  branch.placed = {&at_first, 1};
   run(h, {whole(0, t), branch}, {t});
   h.keep(0, 1);
   tokens placed = t;
@@ -231,7 +234,8 @@ TEST_F(Cached, ABranchSharesThemAndTheWinnersAreKept) {
   // A branch of a pass that runs the end only attends to what the sequence kept.
   segment two = of(0, placed, last, last);
   two.branch = 2;
-  two.placed = {.position = length - 1, .token = 30};
+  const placement at_last{.position = length - 1, .token = 30};
+  two.placed = {&at_last, 1};
   const auto both = run(h, {of(0, placed, last, last), two}, {placed});
   tokens end = placed;
   end.back() = 30;

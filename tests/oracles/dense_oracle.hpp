@@ -209,9 +209,9 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
     std::vector<float> logits;
     for (const segment& part : request->segments) {
       std::vector<token_id> x = before;
-      if (part.branch > 0) {
-        x[at(part.placed.position)] = part.placed.token;
-        placed.push_back(part.placed);
+      for (const placement& one : part.placed) {
+        x[at(one.position)] = one.token;
+        placed.push_back(one);
       }
       for (index_t r = part.rows.first; r < part.rows.last; ++r) {
         const std::vector<float> z = q.logits.row(x, r);
@@ -299,8 +299,8 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies,
       for (const segment& part : request->segments) {
         const auto i = static_cast<std::size_t>(part.slot);
         std::vector<token_id> x = texts[i];
-        if (part.branch > 0) {
-          x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+        for (const auto& placed : part.placed) {
+          x[static_cast<std::size_t>(placed.position)] = placed.token;
         }
         for (index_t r = part.rows.first; r < part.rows.last; ++r) {
           const std::vector<float> z = q[which[i]].logits.row(x, r);

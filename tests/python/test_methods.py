@@ -60,8 +60,8 @@ def decode(policy, **options):
         logits = []
         for i, s in enumerate(request.segments):
             seen = tokens.copy()
-            if s.placed is not None:
-                seen[s.placed[0]] = s.placed[1]
+            for position, token in s.placed:
+                seen[position] = token
             logits.append(engines.setdefault(s.branch, Transformer())(session, seen, s, i))
         session.supply(logits)
     report = session.report()

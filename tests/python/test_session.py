@@ -330,8 +330,8 @@ def test_a_lookahead_policy_asks_for_its_branches():
         rows = []
         for s in request.segments:
             branch = tokens.copy()
-            if s.placed is not None:
-                branch[s.placed[0]], seen = s.placed[1], seen + 1
+            for position, token in s.placed:
+                branch[position], seen = token, seen + 1
             rows.append(model(branch)[s.rows])
         session.supply(rows)
     assert seen > 0 and MASK not in tokens
@@ -350,13 +350,13 @@ def test_the_plan_names_the_branch_to_keep_and_what_is_final():
             rows = []
             for s in request.segments:
                 branch = tokens.copy()
-                if s.placed is not None:
-                    branch[s.placed[0]] = s.placed[1]
+                for position, token in s.placed:
+                    branch[position] = token
                 rows.append(model(branch)[s.rows])
             session.supply(rows)
             plan = session.planned(0)
             if plan.winner > 0:
-                position, token = request.segments[plan.winner].placed
+                ((position, token),) = request.segments[plan.winner].placed
                 assert tokens[position] == token
                 winners += 1
             final |= {(seed, p): tokens[p] for p in range(plan.freeze.start, plan.freeze.stop)}

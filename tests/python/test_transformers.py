@@ -173,8 +173,8 @@ def test_lookahead_runs_branches_in_the_same_pass(bert):
             logits = []
             for s in request.segments:
                 branch = tokens.clone()
-                if s.placed is not None:
-                    branch[s.placed[0]] = s.placed[1]
+                for position, token in s.placed:
+                    branch[position] = token
                 logits.append(bert(branch[None]).logits[0, s.rows].detach().contiguous())
             session.supply(logits)
         assert out.sequences[0].tolist() == tokens.tolist() and out.forwards == session.report().forwards

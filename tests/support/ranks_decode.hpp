@@ -70,8 +70,8 @@ struct fake_decode {
         continue;
       }
       std::vector<token_id> x = tokens[static_cast<std::size_t>(s.slot)];
-      if (s.branch > 0) {
-        x[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+      for (const auto& placed : s.placed) {
+        x[static_cast<std::size_t>(placed.position)] = placed.token;
       }
       for (index_t r = s.rows.first; r < s.rows.last; ++r) {
         out.resize(out.size() + static_cast<std::size_t>(model.vocab));

@@ -14,8 +14,8 @@ requested_rows(const auto& request, const std::vector<token_id>& text, const aut
   std::vector<float> logits;
   for (const auto& part : request.segments) {
     std::vector<token_id> x = text;
-    if (part.branch > 0) {
-      x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+    for (const auto& placed : part.placed) {
+      x[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     for (index_t r = part.rows.first; r < part.rows.last; ++r) {
       const std::vector<float> z = row_of(x, r);

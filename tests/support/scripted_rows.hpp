@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -57,7 +58,9 @@ template <class Session>
     for (index_t p = 0; p < part.query.last; ++p) {
       const index_t r = std::max(p - model.logits_shift, 0);
       const bool is_masked = tokens[static_cast<std::size_t>(p)] == model.mask_token &&
-                             (part.branch == 0 || part.placed.position != p);
+                             std::none_of(part.placed.begin(),
+                                          part.placed.end(),
+                                          [p](const placement& at) { return at.position == p; });
       if (is_masked && part.rows.contains(r)) {
         const std::vector<float> z = rows(part, p);
         std::copy(z.begin(),

@@ -59,8 +59,11 @@ struct logits_of {
 
   /// Fills the rows of a segment whose sequence holds `tokens`.
   void forward(const segment& s, std::vector<token_id> tokens) {
-    if (s.branch > 0) {
-      tokens[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    if (s.attention == attention_kind::shadow) {  // of another model, so that it disagrees
+      tokens.assign(tokens.size(), model->seed % 2 == 0 ? 0 : 1);
+    }
+    for (const auto& placed : s.placed) {
+      tokens[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     for (index_t r = 0; r < s.rows.size(); ++r) {
       const std::ptrdiff_t at = 1 + (s.first_row + r) * stride;
@@ -125,13 +128,19 @@ inline void expect_equal(const forward_request& a, const forward_request& b) {
   for (std::size_t i = 0; i < a.segments.size(); ++i) {
     EXPECT_EQ(a.segments[i].slot, b.segments[i].slot);
     EXPECT_EQ(a.segments[i].branch, b.segments[i].branch);
-    EXPECT_EQ(a.segments[i].placed.position, b.segments[i].placed.position);
-    EXPECT_EQ(a.segments[i].placed.token, b.segments[i].placed.token);
+    ASSERT_EQ(a.segments[i].placed.size(), b.segments[i].placed.size());
+    for (std::size_t k = 0; k < a.segments[i].placed.size(); ++k) {
+      EXPECT_EQ(a.segments[i].placed[k].position, b.segments[i].placed[k].position);
+      EXPECT_EQ(a.segments[i].placed[k].token, b.segments[i].placed[k].token);
+    }
     EXPECT_EQ(a.segments[i].query, b.segments[i].query);
     EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
     EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
     EXPECT_EQ(a.segments[i].keys, b.segments[i].keys);
     EXPECT_EQ(a.segments[i].evict, b.segments[i].evict);
+    EXPECT_EQ(a.segments[i].attention, b.segments[i].attention);
+    EXPECT_EQ(a.segments[i].shadow_of, b.segments[i].shadow_of);
+    EXPECT_EQ(a.segments[i].logits_shift, b.segments[i].logits_shift);
   }
 }
 
@@ -196,6 +205,17 @@ inline void expect_equal(std::span<const token_probability> a,
   }
 }
 
+/// False for a policy whose rows must not be those of the position before.
+template <class Policy>
+[[nodiscard]] bool runs_shifted(const Policy& p) {
+  return !step::shadows_now(p);
+}
+/// The shortest prompt that a policy decodes with.
+template <class Policy>
+[[nodiscard]] index_t starts_at(const Policy& p) {
+  return step::verifies_now(p) ? 1 : 0;
+}
+
 /// Some sequences, of different lengths, in the slots of two sessions.
 template <class Policy>
 class sessions_beside {
@@ -203,7 +223,11 @@ class sessions_beside {
   sessions_beside(
       const Policy& p, index_t vocab, index_t slots, index_t longest, cudaStream_t stream, dice& d)
       : stream_(stream) {
-    info_ = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .logits_shift = d.within(0, 1)};
+    info_ = {.vocab = vocab,
+             .mask_token = d.within(0, vocab - 1),
+             .logits_shift = runs_shifted(p) ? d.within(0, 1) : 0,
+             .causal_attention = true,
+             .shadow_attention = true};
     const token_id end = d.within(0, vocab - 2);  // not the mask token
     info_.eos_token = d.chance(0.5) && goes_without_eos_token(p)
                           ? no_token
@@ -219,7 +243,7 @@ class sessions_beside {
     traced_ = capacity.trace;
     for (index_t slot = 0; slot < slots; ++slot) {
       sequence_shape g;
-      g.prompt_length = d.within(0, 4);
+      g.prompt_length = d.within(starts_at(p), 4);
       g.length = g.prompt_length + d.within(1, longest);
       g.block_length = d.within(2, 9);
       g.seed = d.bits();

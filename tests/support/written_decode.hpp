@@ -181,6 +181,15 @@ inline std::string layers_of(named_session::layer_pass& pass,
   return computed;
 }
 
+// The positions of a range.
+[[nodiscard]] inline std::vector<index_t> positions_of(range r) {
+  std::vector<index_t> all;
+  for (index_t p = r.first; p < r.last; ++p) {
+    all.push_back(p);
+  }
+  return all;
+}
+
 /// Decodes on the host, or on a stream, where a decode has no layers.
 /// Errors: those of the text and of the session; std::runtime_error for a decode of 100 passes.
 template <class Backend = on_host>
@@ -194,7 +203,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
                                             .mask_token = masked_letter,
                                             .eos_token = s.eos,
                                             .suppress_mask = !parts.draw.has_canvas,
-                                            .layers = s.layers},
+                                            .layers = s.layers,
+                                            .causal_attention = true,
+                                            .shadow_attention = true},
                                            {.length = s.length(), .window = s.length()},
                                            where);
   std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
@@ -217,16 +228,13 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
     const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
     std::vector<float> logits;
     const plan planned = session->planned(0);
-    std::vector<index_t> decided;
-    for (index_t p = planned.score.first; p < planned.score.last; ++p) {
-      decided.push_back(p);
-    }
-    seen.decides.push_back(positions_text(decided));
+    seen.decides.push_back(positions_text(positions_of(planned.score)));
     for (std::size_t n = 0; n < request->segments.size(); ++n) {
       const segment& part = request->segments[n];
-      std::vector<index_t> wanted;
-      for (index_t p = part.rows.first; (n > 0 || !is_on_host) && p < part.rows.last; ++p) {
-        wanted.push_back(p);
+      std::vector<index_t> wanted =
+          n > 0 || !is_on_host ? positions_of(part.rows) : std::vector<index_t>{};
+      if (n == 0 && !is_on_host) {
+        seen.runs.push_back(positions_text(positions_of(part.query)));
       }
       if constexpr (is_on_host) {
         if (n == 0) {
@@ -238,7 +246,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
         }
       }
       for (const index_t p : wanted) {
-        const std::size_t i = std::size_t(std::max(p - s.start(), 0));
+        const std::size_t i = std::size_t(std::max(p + part.logits_shift - s.start(), 0));
         for (const double x : rows[i]) {
           logits.push_back(std::isnan(x) ? static_cast<float>(x)
                            : x > 0.0     ? static_cast<float>(std::log(x))

@@ -410,7 +410,7 @@ class Drawing(Page):
         js("const s = document.querySelector('#cards select'); s.value = '1'; s.dispatchEvent(new Event('change'))")
         go(1)
         self.assertIn("9 positions computed in all layers.", js(sentence))
-        self.assertIn("cache: refresh; 2 lookahead branches, branch 1 won.", js(sentence))
+        self.assertIn("cache: refresh; 2 branches, branch 1 won.", js(sentence))
         self.assertIn("end: eos", js("return document.querySelector('.facts').textContent"))
 
 

@@ -176,18 +176,19 @@ void bind_values(nb::module_& m) {
       .value("cancelled", ending::cancelled, "The engine called cancel().");
 
   using unmask::segment;
-  nb::class_<segment>(m, "Segment", "One sequence's, or one lookahead branch's, share of a pass.")
+  nb::class_<segment>(m, "Segment", "One sequence's, or one branch's, share of a pass.")
       .def_ro("slot", &segment::slot)
       .def_ro("branch", &segment::branch, "0 is the sequence itself.")
       .def_prop_ro(
           "placed",
-          [](const segment& s) -> std::optional<std::pair<int, int>> {
-            if (s.branch == 0) {
-              return std::nullopt;
+          [](const segment& s) {
+            std::vector<std::pair<int, int>> placed;
+            for (const unmask::placement& p : s.placed) {
+              placed.emplace_back(p.position, p.token);
             }
-            return std::pair{s.placed.position, s.placed.token};
+            return placed;
           },
-          "Of a branch: the position and the token in which it differs from its sequence.")
+          "Of a branch: positions and tokens in which it differs from its sequence.")
       .def_prop_ro(
           "rows",
           [](const segment& s) { return slice_of(s.rows); },
@@ -208,7 +209,9 @@ void bind_values(nb::module_& m) {
       .def_prop_ro(
           "attention",
           [](const segment& s) { return name_of(s.attention); },
-          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`.")
+          "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`. A "
+          "shadow is of masks at the positions of `query`, each of which attends to the segment "
+          "`shadow_of` but for the token at its own position, and to the other masks.")
       .def_prop_ro(
           "shadow_of",
           [](const segment& s) {
@@ -357,7 +360,8 @@ void bind_values(nb::module_& m) {
 constexpr const char* session_arguments =
     "def __init__(self, policy: str, *, vocab: int, mask_token: int, eos_token: int | None = None, "
     "length: int, window: int, sequences: int = 1, logits_shift: int = 0, "
-    "suppress_mask: bool = True, layers: int = 0, branches: int = 0, trace: bool | str = False, "
+    "suppress_mask: bool = True, layers: int = 0, causal_attention: bool = False, "
+    "shadow_attention: bool = False, branches: int = 0, trace: bool | str = False, "
     "model: str = '', "
     "token_text: collections.abc.Callable[[int], str] | None = None, threads: int = 1, "
     "stream: int | None = None, files: bool = True) -> None";
@@ -382,7 +386,9 @@ void make_session(session* place, const nb::args& by_place, const nb::kwargs& by
                                        given.optional<int>("eos_token").value_or(unmask::no_token),
                                    .logits_shift = given.get("logits_shift", 0),
                                    .suppress_mask = given.get("suppress_mask", true),
-                                   .layers = given.get("layers", 0)};
+                                   .layers = given.get("layers", 0),
+                                   .causal_attention = given.get("causal_attention", false),
+                                   .shadow_attention = given.get("shadow_attention", false)};
   const unmask::session_capacity capacity = {.sequences = given.get("sequences", 1),
                                              .length = given.get<int>("length"),
                                              .window = given.get<int>("window"),
@@ -465,7 +471,9 @@ void bind_session(nb::module_& m) {
 The engine owns tokens and logits; tokens are written in place, logits are read where they are.
 `window` is the largest number of positions whose rows one step reads: the block length, or the
 whole answer. `suppress_mask=False` lets the mask token be proposed, as released decoders do; its
-position then stays masked. `trace` is True for candidates(), or the name of a file ("-": standard
+position then stays masked. With `causal_attention` and `shadow_attention` the engine says that it
+runs segments of these kinds of attention (Segment.attention); a policy that needs another is refused.
+`trace` is True for candidates(), or the name of a file ("-": standard
 output) that gets the decode as a trace, lines of JSON; `model` is the name of the model in it, and
 `token_text(token)` the text of a token, which must not call the session: what it raises comes out of
 the call behind the lines of the trace, and it is asked again where the token occurs again. The policy

@@ -191,7 +191,10 @@ fn request_of(request: &sys::unmask_request) -> Option<Request> {
         .map(|s| Segment {
             slot: s.slot as usize,
             branch: s.branch as usize,
-            placed: (s.branch > 0).then_some((s.placed_position as usize, s.placed_token)),
+            placed: unsafe { entries(s.placed, s.placed_count) }
+                .iter()
+                .map(|p| (p.position as usize, p.token))
+                .collect(),
             query: range(s.query_first, s.query_last),
             keys: range(s.keys_first, s.keys_last),
             rows: range(s.row_first, s.row_last),
@@ -277,7 +280,9 @@ fn c_options(options: &Options) -> sys::unmask_options {
         layers: options.layers,
         propose_mask: (!options.suppress_mask).into(),
         branches: options.branches,
-        flags: if options.files { 0 } else { sys::NO_FILES },
+        flags: (if options.files { 0 } else { sys::NO_FILES })
+            | (if options.causal_attention { sys::CAUSAL_ATTENTION } else { 0 })
+            | (if options.shadow_attention { sys::SHADOW_ATTENTION } else { 0 }),
         ..empty!(unmask_options)
     }
 }

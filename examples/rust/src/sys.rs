@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 11;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -21,6 +21,8 @@ pub const BF16: i32 = 1;
 pub const F16: i32 = 2;
 pub const HOST: i32 = 0;
 pub const NO_FILES: u32 = 1;
+pub const CAUSAL_ATTENTION: u32 = 2;
+pub const SHADOW_ATTENTION: u32 = 4;
 
 /// A session: slots that decode with one policy. Opaque.
 #[repr(C)]
@@ -122,11 +124,17 @@ pub struct unmask_token_transition {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct unmask_placement {
+    pub position: i32,
+    pub token: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct unmask_segment {
     pub slot: i32,
     pub branch: i32,
-    pub placed_position: i32,
-    pub placed_token: i32,
+    pub placed_count: i32,
     pub query_first: i32,
     pub query_last: i32,
     pub keys_first: i32,
@@ -138,6 +146,7 @@ pub struct unmask_segment {
     pub attention: i32,
     pub shadow_of: i32,
     pub logits_shift: i32,
+    pub placed: *const unmask_placement,
 }
 
 #[repr(C)]

@@ -34,6 +34,11 @@ pub struct Options {
     pub branches: i32,
     /// Whether the texts of policies may name files. False for texts that come from others.
     pub files: bool,
+    /// Whether the engine runs segments with [`Attention::Causal`]; policies that need them are
+    /// refused otherwise.
+    pub causal_attention: bool,
+    /// The same for [`Attention::Shadow`].
+    pub shadow_attention: bool,
 }
 
 impl Default for Options {
@@ -52,6 +57,8 @@ impl Default for Options {
             suppress_mask: true,
             branches: 0,
             files: true,
+            causal_attention: false,
+            shadow_attention: false,
         }
     }
 }
@@ -119,8 +126,8 @@ pub struct Segment {
     pub slot: usize,
     /// 0 is the sequence itself.
     pub branch: usize,
-    /// Of a lookahead branch: the position and the token in which it differs, in this pass only.
-    pub placed: Option<(usize, i32)>,
+    /// Of a branch: the positions and the tokens in which it differs, in this pass only.
+    pub placed: Vec<(usize, i32)>,
     /// Compute these positions.
     pub query: Range<usize>,
     /// They attend to these.
@@ -130,7 +137,7 @@ pub struct Segment {
     /// Index of the first of them in the tensor.
     pub first_row: usize,
     pub evict: Evict,
-    /// No policy asks for another kind than [`Attention::Bidirectional`].
+    /// [`Attention::Bidirectional`] unless the options have another.
     pub attention: Attention,
     /// Row p - shift of this segment predicts position p.
     pub logits_shift: usize,

@@ -26,7 +26,7 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_options>(), 72);
     assert_eq!(size_of::<sys::unmask_sequence>(), 72);
     assert_eq!(size_of::<sys::unmask_modifiers>(), 40);
-    assert_eq!(size_of::<sys::unmask_segment>(), 60);
+    assert_eq!(size_of::<sys::unmask_segment>(), 64);
     assert_eq!(size_of::<sys::unmask_request>(), 24);
     assert_eq!(size_of::<sys::unmask_logits>(), 40);
     assert_eq!(size_of::<sys::unmask_commit>(), 36);
@@ -133,7 +133,7 @@ fn decode(policy: &str, slots: usize) -> Vec<Vec<i32>> {
         let mut all = Vec::new();
         for s in &request.segments {
             let mut tokens = session.tokens(s.slot).to_vec();
-            if let Some((position, token)) = s.placed {
+            for &(position, token) in &s.placed {
                 tokens[position] = token;
             }
             assert_eq!(s.first_row * VOCAB, all.len());

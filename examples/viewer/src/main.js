@@ -105,7 +105,7 @@ function forwardSentence(decode, now) {
   const where = info.score && info.score[1] > info.score[0] ? ` (positions ${info.score[0]} to ${info.score[1] - 1})` : '';
   const work = layerPositions !== null ? `, ${number(layerPositions)} positions computed in all layers` : '';
   const extra = [info.cache && `cache: ${info.cache}`,
-                 info.branches.length > 0 && `${info.branches.length} lookahead branches, ${
+                 info.branches.length > 0 && `${info.branches.length} branches, ${
                      info.winner >= 0 && info.winner < info.branches.length ? `branch ${info.winner + 1} won` : 'none won'}`,
                  !Number.isNaN(info.milliseconds) && `${info.milliseconds.toFixed(2)} milliseconds`].filter(Boolean);
   return `Forward ${now}${info.forward !== now ? ` (number ${info.forward} of the session)` : ''}: ${number(rows)} rows${where}${work}. ${

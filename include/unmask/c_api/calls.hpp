@@ -46,7 +46,9 @@ inline unmask::model_info model_of(const unmask_options& o) {
           .eos_token = o.eos_token,
           .logits_shift = o.logits_shift,
           .suppress_mask = o.propose_mask == 0,
-          .layers = o.layers};
+          .layers = o.layers,
+          .causal_attention = (o.flags & UNMASK_CAUSAL_ATTENTION) != 0,
+          .shadow_attention = (o.flags & UNMASK_SHADOW_ATTENTION) != 0};
 }
 
 inline unmask::session_capacity capacity_of(const unmask_options& o) {
@@ -65,10 +67,13 @@ inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
           .sequence = q.sequence};
 }
 
-// Checks unmask_options::flags.
-inline void check_flags(std::uint32_t flags, const char* name) {
-  unmask::check_argument(
-      (flags & ~std::uint32_t{UNMASK_NO_FILES}) == 0, name, flags, "0 or UNMASK_NO_FILES");
+// Checks unmask_options::flags, or those of a text.
+inline void check_flags(std::uint32_t flags, const char* name, bool of_options) {
+  const std::uint32_t others = of_options ? UNMASK_CAUSAL_ATTENTION | UNMASK_SHADOW_ATTENTION : 0;
+  unmask::check_argument((flags & ~(others | UNMASK_NO_FILES)) == 0,
+                         name,
+                         flags,
+                         of_options ? "a sum of unmask_flags" : "0 or UNMASK_NO_FILES");
 }
 
 // The options that do not depend on the policy; throws for those that no session has.
@@ -88,7 +93,7 @@ inline unmask_options checked(const unmask_options* options) {
                          "null where options->memory_space is UNMASK_HOST");
   unmask::check_argument(
       o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
-  check_flags(o.flags, "options->flags");
+  check_flags(o.flags, "options->flags", true);
   unmask::validate(model_of(o));
   return o;
 }
@@ -115,13 +120,18 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
     s.is_requested = true;
   }
   s.segments.clear(segment_size);
+  s.placements.clear();
   unmask_request answer = UNMASK_REQUEST_INIT;
   if (wanted) {
     for (const unmask::segment& g : wanted->segments) {
+      const unmask_placement* const placed =
+          g.placed.empty() ? nullptr : s.placements.data() + s.placements.size();
+      for (const unmask::placement& p : g.placed) {
+        s.placements.push_back({p.position, p.token});
+      }
       s.segments.push_back({g.slot,
                             g.branch,
-                            g.placed.position,
-                            g.placed.token,
+                            static_cast<std::int32_t>(g.placed.size()),
                             g.query.first,
                             g.query.last,
                             g.keys.first,
@@ -132,7 +142,8 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
                             static_cast<std::int32_t>(g.evict),
                             static_cast<std::int32_t>(g.attention),
                             g.shadow_of,
-                            g.logits_shift});
+                            g.logits_shift,
+                            placed});
       unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
       if (of.dropped) {  // on a device a plan must not be waited for inside a pass
         of.blocks = s.with([&](auto& q) { return q.planned(g.slot).score; });
@@ -195,8 +206,12 @@ unmask_status unmask_check_policy(const char* policy) {
 unmask_status unmask_check_policy_with(const char* policy, std::uint32_t flags) {
   return guarded([&] {
     const char* const text = &needed(policy, "policy");
-    check_flags(flags, "flags");
-    const unmask::model_info model{.vocab = 2, .mask_token = 1, .layers = 1};
+    check_flags(flags, "flags", false);
+    const unmask::model_info model{.vocab = 2,
+                                   .mask_token = 1,
+                                   .layers = 1,
+                                   .causal_attention = true,
+                                   .shadow_attention = true};
     const unmask::session_capacity capacity{.length = 1, .window = 1};
     const auto replay = replay_of(text, flags);
     const unmask::named_policy parts =

@@ -92,6 +92,7 @@ struct unmask_session {
       host = std::make_unique<unmask::named_session>(parts, model, capacity, where);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
+    placements.reserve(slots * unmask::max_branches * (1 + unmask::max_branches) / 2);
     tensors.reserve(slots * (1 + unmask::max_branches));
     modifiers.reserve(slots * (1 + unmask::max_branches));
     reserve(0);
@@ -204,6 +205,7 @@ struct unmask_session {
   std::optional<unmask::trace_writer> trace;
   bool is_requested = false;  // the trace has the request that is out
   unmask::detail::c_api::lent_array<unmask_segment> segments;
+  std::vector<unmask_placement> placements;  // of their branches
   unmask::detail::c_api::lent_array<unmask_commit> commits;
   unmask::detail::c_api::lent_array<unmask_candidate> candidates;
   unmask::detail::c_api::lent_array<unmask_probability> answers;

@@ -49,24 +49,39 @@ class chain {
 /// A token is possible at a masked position exactly if it leads from one of the left states to one
 /// of the right states. State: 12 bytes a position. Cost: of a changed token, two look-ups for each
 /// position whose sets change; of a set that was not seen before, its operation.
-class automaton_field final : public running_field {
+class running_field {
  public:
-  automaton_field(std::shared_ptr<set_pool> pool,
-                  const constrained_field& field,
-                  const field_start& with);
-  automaton_field(const automaton_field&) = delete;
-  automaton_field& operator=(const automaton_field&) = delete;
-  ~automaton_field() override { leave(); }
+  running_field(std::shared_ptr<set_pool> pool,
+                const constrained_field& field,
+                index_t first,
+                std::span<const token_id> tokens,
+                const answer_start& with);
+  running_field(const running_field&) = delete;
+  running_field& operator=(const running_field&) = delete;
+  ~running_field() { leave(); }
 
-  [[nodiscard]] const std::uint32_t* mask(index_t at, const std::uint32_t* given) override;
-  void release() override { pool_->release(); }
-  [[nodiscard]] bool admits(index_t at, token_id token) override;
-  void write(index_t at, token_id token) override;
-  [[nodiscard]] token_id lowest(index_t at) override;
-  [[nodiscard]] index_t next_certain(index_t at, token_id& token) override;
-  [[nodiscard]] bool is_certain(index_t at) override { return fills_ && certain(at) != no_token; }
-  [[nodiscard]] std::uint32_t state() override;
-  bool finish() override;
+  // Positions count from the beginning of the field; no_token: masked.
+
+  /// Bitmask of the tokens that are possible at a position, and-ed with `given` unless that is
+  /// null. Null if there is no memory for it until release().
+  [[nodiscard]] const std::uint32_t* mask(index_t at, const std::uint32_t* given);
+  void release() { pool_->release(); }
+  /// Whether a string of the language has the token there and the other tokens where they are.
+  [[nodiscard]] bool admits(index_t at, token_id token);
+  /// Writes a token, or masks the position with no_token. Others are then possible elsewhere.
+  void write(index_t at, token_id token);
+  /// The lowest token that is possible at a position, preferably one that may be proposed.
+  [[nodiscard]] token_id lowest(index_t at);
+  /// The next position from `at` on whose token is certain, and which; the size of the field if
+  /// there is none. Fields that are not filled have none.
+  [[nodiscard]] index_t next_certain(index_t at, token_id& token);
+  /// Whether the token of a position is certain.
+  [[nodiscard]] bool is_certain(index_t at) { return fills_ && certain(at) != no_token; }
+  /// The state after the tokens before the first masked position.
+  [[nodiscard]] std::uint32_t state();
+  /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns
+  /// whether they are a string of the language.
+  bool finish();
 
  private:
   [[nodiscard]] index_t size() const { return size_; }
@@ -83,9 +98,9 @@ class automaton_field final : public running_field {
   void for_each_usable(index_t at, const auto& use);
   // The token that is certain at a masked position, or no_token.
   [[nodiscard]] token_id certain(index_t at);
-  void take_restrictions(const field_start& with);
-  void take_tokens(const field_start& with);
-  void check(const constrained_field& field, const field_start& with);
+  void take_restrictions(index_t first, const answer_start& with);
+  void take_tokens(index_t first, std::span<const token_id> tokens);
+  void check(const constrained_field& field, index_t first, std::span<const token_id> tokens);
   void leave();
 
   std::shared_ptr<set_pool> pool_;

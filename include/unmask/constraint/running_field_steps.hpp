@@ -23,17 +23,19 @@ UNMASK_LIBRARY void chain::changed(index_t j) {
   sets_.ok = math::min(sets_.ok, j);
 }
 
-UNMASK_LIBRARY automaton_field::automaton_field(std::shared_ptr<set_pool> pool,
-                                                const constrained_field& field,
-                                                const field_start& with)
+UNMASK_LIBRARY running_field::running_field(std::shared_ptr<set_pool> pool,
+                                            const constrained_field& field,
+                                            index_t first,
+                                            std::span<const token_id> tokens,
+                                            const answer_start& with)
     : pool_(std::move(pool))
-    , size_(static_cast<index_t>(with.tokens.size()))
+    , size_(static_cast<index_t>(tokens.size()))
     , fills_(field.fill)
     , suppressed_(with.suppressed.begin(), with.suppressed.end())
-    , symbols_(with.tokens.size())
-    , restrictions_(with.tokens.size(), set_pool::most_restrictions)
-    , sets_of_left_(with.tokens.size() + 1)
-    , sets_of_right_(with.tokens.size() + 1)
+    , symbols_(tokens.size())
+    , restrictions_(tokens.size(), set_pool::most_restrictions)
+    , sets_of_left_(tokens.size() + 1)
+    , sets_of_right_(tokens.size() + 1)
     , changed_last_(size_) {
   const token_automaton& a = pool_->automaton();
   check_argument(field.state == from_start || field.state < a.states,
@@ -53,13 +55,13 @@ UNMASK_LIBRARY automaton_field::automaton_field(std::shared_ptr<set_pool> pool,
 #if defined(__cpp_exceptions)
   try {
 #endif
-    take_restrictions(with);
-    take_tokens(with);
+    take_restrictions(first, with);
+    take_tokens(first, tokens);
     sets_of_left_[0] = pool_->set_of(first_state_);
     sets_[0].ok = sets_[0].end = 0;
     sets_of_right_[0] = pool_->suffix(field.behind);
     sets_[1].ok = sets_[1].end = 0;
-    check(field, with);
+    check(field, first, tokens);
 #if defined(__cpp_exceptions)
   } catch (...) {  // the destructor of an object that was not made is not called
     leave();
@@ -68,7 +70,7 @@ UNMASK_LIBRARY automaton_field::automaton_field(std::shared_ptr<set_pool> pool,
 #endif
 }
 
-UNMASK_LIBRARY void automaton_field::leave() {
+UNMASK_LIBRARY void running_field::leave() {
   if (is_registered_) {
     pool_->remove(sets_, 2);
     is_registered_ = false;
@@ -81,12 +83,12 @@ UNMASK_LIBRARY void automaton_field::leave() {
   }
 }
 
-UNMASK_LIBRARY bool automaton_field::is_suppressed(token_id token) const {
+UNMASK_LIBRARY bool running_field::is_suppressed(token_id token) const {
   return std::find(suppressed_.begin(), suppressed_.end(), token) != suppressed_.end();
 }
 
 // Finds, for each position, the classes of which a token may be proposed there.
-UNMASK_LIBRARY void automaton_field::take_restrictions(const field_start& with) {
+UNMASK_LIBRARY void running_field::take_restrictions(index_t first, const answer_start& with) {
   const token_automaton& a = pool_->automaton();
   std::vector<std::uint64_t> usable(a.class_words());
   for (index_t at = 0; at < size_; ++at) {
@@ -95,9 +97,8 @@ UNMASK_LIBRARY void automaton_field::take_restrictions(const field_start& with) 
       for (std::uint32_t c = 0; c < a.classes; ++c) {
         bool any = a.size_of(c) == 0;  // a class without tokens is on no edge
         for (std::uint32_t k = a.first_token[c]; k < a.first_token[c + 1] && !any; ++k) {
-          any =
-              !is_suppressed(a.tokens[k]) &&
-              (with.allows == nullptr || with.allows(with.policy, a.tokens[k], with.position + at));
+          any = !is_suppressed(a.tokens[k]) &&
+                (with.allows == nullptr || with.allows(with.policy, a.tokens[k], first + at));
         }
         if (any) {
           add_bit(usable.data(), c);
@@ -115,11 +116,11 @@ UNMASK_LIBRARY void automaton_field::take_restrictions(const field_start& with) 
   }
 }
 
-UNMASK_LIBRARY void automaton_field::take_tokens(const field_start& with) {
+UNMASK_LIBRARY void running_field::take_tokens(index_t first, std::span<const token_id> tokens) {
   const token_automaton& a = pool_->automaton();
   for (index_t at = 0; at < size_; ++at) {
     const auto i = static_cast<std::size_t>(at);
-    const token_id token = with.tokens[i];
+    const token_id token = tokens[i];
     if (token == no_token) {
       symbols_[i] = pool_->any(restrictions_[i]);
       continue;
@@ -128,7 +129,7 @@ UNMASK_LIBRARY void automaton_field::take_tokens(const field_start& with) {
     if (symbols_[i] == no_class) {
       message()
           .add("constraint: position ")
-          .add(with.position + at)
+          .add(first + at)
           .add(" holds token ")
           .add(token)
           .add(", which no string of the language has there")
@@ -138,8 +139,9 @@ UNMASK_LIBRARY void automaton_field::take_tokens(const field_start& with) {
 }
 
 // Refuses a field that no string of the language fills, and says why.
-UNMASK_LIBRARY void automaton_field::check(const constrained_field& field,
-                                           const field_start& with) {
+UNMASK_LIBRARY void running_field::check(const constrained_field& field,
+                                         index_t first,
+                                         std::span<const token_id> tokens) {
   if (pool_->intersects(left_of(0), right_of(-1))) {
     return;
   }
@@ -163,9 +165,9 @@ UNMASK_LIBRARY void automaton_field::check(const constrained_field& field,
     if (is_given && !pool_->intersects(set, set)) {
       message()
           .add("constraint: position ")
-          .add(with.position + at)
+          .add(first + at)
           .add(" holds token ")
-          .add(with.tokens[static_cast<std::size_t>(at)])
+          .add(tokens[static_cast<std::size_t>(at)])
           .add(", which no string of the language has there")
           .refuse();
     }
@@ -178,7 +180,7 @@ UNMASK_LIBRARY void automaton_field::check(const constrained_field& field,
         .refuse();
   }
   const bool any_given =
-      std::any_of(with.tokens.begin(), with.tokens.end(), [](token_id v) { return v != no_token; });
+      std::any_of(tokens.begin(), tokens.end(), [](token_id v) { return v != no_token; });
   message()
       .add("constraint: no answer of ")
       .add(room)
@@ -188,7 +190,7 @@ UNMASK_LIBRARY void automaton_field::check(const constrained_field& field,
       .refuse();
 }
 
-UNMASK_LIBRARY std::uint32_t automaton_field::left_of(index_t at) {
+UNMASK_LIBRARY std::uint32_t running_field::left_of(index_t at) {
   left_.compute(
       at,
       [&](index_t k) {
@@ -203,7 +205,7 @@ UNMASK_LIBRARY std::uint32_t automaton_field::left_of(index_t at) {
 }
 
 // Set j from the right is that behind j positions; it is right of position size - 1 - j.
-UNMASK_LIBRARY std::uint32_t automaton_field::right_of(index_t at) {
+UNMASK_LIBRARY std::uint32_t running_field::right_of(index_t at) {
   const index_t j = size_ - 1 - at;
   right_.compute(
       j,
@@ -218,18 +220,18 @@ UNMASK_LIBRARY std::uint32_t automaton_field::right_of(index_t at) {
   return sets_of_right_[static_cast<std::size_t>(j)];
 }
 
-UNMASK_LIBRARY std::uint32_t automaton_field::possible(index_t at) {
+UNMASK_LIBRARY std::uint32_t running_field::possible(index_t at) {
   static_cast<void>(left_of(at));
   const std::uint32_t right = right_of(at);
   return pool_->between(left_of(at), right);  // a flush may have renamed the left one
 }
 
-UNMASK_LIBRARY const std::uint32_t* automaton_field::mask(index_t at, const std::uint32_t* given) {
+UNMASK_LIBRARY const std::uint32_t* running_field::mask(index_t at, const std::uint32_t* given) {
   const std::uint32_t classes = possible(at);
   return given == nullptr ? pool_->mask(classes) : pool_->mask(classes, given);
 }
 
-UNMASK_LIBRARY bool automaton_field::admits(index_t at, token_id token) {
+UNMASK_LIBRARY bool running_field::admits(index_t at, token_id token) {
   const std::uint32_t by = pool_->automaton().class_at(token);
   if (by == no_class) {
     return false;
@@ -239,7 +241,7 @@ UNMASK_LIBRARY bool automaton_field::admits(index_t at, token_id token) {
   return pool_->intersects(behind, right_of(at));
 }
 
-UNMASK_LIBRARY void automaton_field::write(index_t at, token_id token) {
+UNMASK_LIBRARY void running_field::write(index_t at, token_id token) {
   const auto i = static_cast<std::size_t>(at);
   const std::uint32_t symbol =
       token == no_token ? pool_->any(restrictions_[i]) : pool_->automaton().class_at(token);
@@ -259,7 +261,7 @@ UNMASK_LIBRARY void automaton_field::write(index_t at, token_id token) {
   right_.changed(size_ - 1 - at);
 }
 
-void automaton_field::for_each_usable(index_t at, const auto& use) {
+void running_field::for_each_usable(index_t at, const auto& use) {
   const std::uint32_t classes = possible(at);
   const std::uint64_t* const usable =
       pool_->restriction(restrictions_[static_cast<std::size_t>(at)]);
@@ -274,7 +276,7 @@ void automaton_field::for_each_usable(index_t at, const auto& use) {
   }
 }
 
-UNMASK_LIBRARY token_id automaton_field::lowest(index_t at) {
+UNMASK_LIBRARY token_id running_field::lowest(index_t at) {
   const token_automaton& a = pool_->automaton();
   token_id best = no_token;
   for_each_usable(at, [&](std::uint32_t c) {
@@ -290,7 +292,7 @@ UNMASK_LIBRARY token_id automaton_field::lowest(index_t at) {
 }
 
 // Looks at transitions that are alive until two tokens are found, which is usually at once.
-UNMASK_LIBRARY token_id automaton_field::certain(index_t at) {
+UNMASK_LIBRARY token_id running_field::certain(index_t at) {
   const token_automaton& a = pool_->automaton();
   static_cast<void>(left_of(at));
   static_cast<void>(right_of(at - 1));
@@ -336,7 +338,7 @@ UNMASK_LIBRARY token_id automaton_field::certain(index_t at) {
   return found;
 }
 
-UNMASK_LIBRARY index_t automaton_field::next_certain(index_t at, token_id& token) {
+UNMASK_LIBRARY index_t running_field::next_certain(index_t at, token_id& token) {
   if (!fills_) {
     return size_;
   }
@@ -355,7 +357,7 @@ UNMASK_LIBRARY index_t automaton_field::next_certain(index_t at, token_id& token
   return size_;
 }
 
-UNMASK_LIBRARY std::uint32_t automaton_field::state() {
+UNMASK_LIBRARY std::uint32_t running_field::state() {
   if (!is_registered_) {
     return last_state_;
   }
@@ -367,7 +369,7 @@ UNMASK_LIBRARY std::uint32_t automaton_field::state() {
   return q;
 }
 
-UNMASK_LIBRARY bool automaton_field::finish() {
+UNMASK_LIBRARY bool running_field::finish() {
   bool is_met = is_registered_ && !is_broken_;
   for (index_t at = 0; at < size_ && is_met; ++at) {
     const std::uint32_t symbol = symbols_[static_cast<std::size_t>(at)];

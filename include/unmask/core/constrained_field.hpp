@@ -2,11 +2,12 @@
 #pragma once
 
 #include <unmask/core/plan.hpp>
+#include <unmask/core/sequence_view.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 
 namespace UNMASK_NAMESPACE {
 
@@ -41,43 +42,86 @@ struct constrained_field {
 
 namespace detail {
 
-/// Start of a field: its tokens, and what else decides about tokens.
-struct field_start {
-  std::span<const token_id> tokens;  ///< those of the field; no_token: masked
-  index_t position = 0;              ///< position of the first of them in the sequence
+/// A token that the constraints of a sequence place themselves.
+struct placed_token {
+  index_t position = 0;
+  token_id token = no_token;
+  bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
+};
+
+/// Start of the constraints of a sequence: its tokens, and what else decides about tokens.
+struct answer_start {
+  model_info model;
+  sequence_shape shape;
+  const token_id* tokens = nullptr;
+  std::span<const std::uint8_t> editable;  ///< as start_options::editable
   std::span<const token_id> suppressed;
   /// Whether the policy's parts allow a token at a position; null: all.
   bool (*allows)(const void* policy, token_id token, index_t position) = nullptr;
   const void* policy = nullptr;
+  index_t window = 0;
+  bool trace = false;
 };
 
-/// A field of a running sequence: its tokens, and which tokens may stand at each masked position so
-/// that the others can still be completed to a string of the language. Positions count from the
-/// beginning of the field.
-class running_field {
+/// The constraints of a running sequence, as its steps see them. Positions are those of the
+/// sequence; outside all fields everything is possible.
+class constrained_answer {
  public:
-  virtual ~running_field() = default;
+  virtual ~constrained_answer() = default;
 
   /// Bitmask of the tokens that are possible at a position, and-ed with `given` unless that is
-  /// null. Null if there is no memory for it until release().
-  [[nodiscard]] virtual const std::uint32_t* mask(index_t at, const std::uint32_t* given) = 0;
+  /// null; `given` itself outside all fields. `is_there` is false if there is no memory for it
+  /// until release().
+  [[nodiscard]] virtual const std::uint32_t*
+  mask(index_t position, const std::uint32_t* given, bool& is_there) = 0;
   virtual void release() = 0;
-  /// Whether a string of the language has the token there and the other tokens where they are.
-  [[nodiscard]] virtual bool admits(index_t at, token_id token) = 0;
-  /// Writes a token, or masks the position with no_token. Others are then possible elsewhere.
-  virtual void write(index_t at, token_id token) = 0;
-  /// The lowest token that is possible at a position, preferably one that may be proposed.
-  [[nodiscard]] virtual token_id lowest(index_t at) = 0;
-  /// The next position at or behind `at` whose token is certain, and which; the size of the field
-  /// if there is none. Fields that are not filled have none.
-  [[nodiscard]] virtual index_t next_certain(index_t at, token_id& token) = 0;
-  /// Whether the token of a position is certain.
-  [[nodiscard]] virtual bool is_certain(index_t at) = 0;
-  /// The state behind the tokens before the first masked position.
-  [[nodiscard]] virtual std::uint32_t state() = 0;
-  /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns
-  /// whether they are a string of the language.
-  virtual bool finish() = 0;
+  /// Whether the other tokens and this one can be completed.
+  [[nodiscard]] virtual bool admits(index_t position, token_id token) = 0;
+  virtual void write(index_t position, token_id token) = 0;
+  /// Masks a position; nothing for one that a token is to be placed at.
+  virtual void mask(index_t position) = 0;
+  /// True if no other token is possible at a position, which is to be filled then.
+  [[nodiscard]] virtual bool is_certain(index_t position) = 0;
+  /// Chooses a token for a position; the next place_tokens() returns it. Returns false outside all
+  /// fields.
+  [[nodiscard]] virtual bool place(index_t position) = 0;
+  /// The tokens to write now, by position: those of place(), and those that are certain.
+  [[nodiscard]] virtual std::span<const placed_token> place_tokens() = 0;
+  /// Ends the fields with the tokens as they are. Returns whether all are strings of their
+  /// language.
+  virtual bool finish(const token_id* tokens, const mark* marks) = 0;
+  /// The state of a field after its committed prefix. Errors: std::invalid_argument.
+  [[nodiscard]] virtual std::uint32_t state(std::size_t field) = 0;
+
+  /// The lists of a step, with room for a token at each position; traced() is null without a trace.
+  [[nodiscard]] virtual commit_entry* entries() = 0;
+  [[nodiscard]] virtual candidate_entry* traced() = 0;
+
+ protected:
+  constrained_answer() = default;
+  constrained_answer(const constrained_answer&) = default;
+  constrained_answer& operator=(const constrained_answer&) = default;
+};
+
+/// Owns the constraints of a sequence, or nothing. (std::unique_ptr without <memory>, which would
+/// be a sixth of what programs without constraints parse.)
+class owned_answer {
+ public:
+  owned_answer() = default;
+  explicit owned_answer(constrained_answer* answer)
+      : answer_(answer) {}
+  owned_answer(owned_answer&& other) noexcept
+      : answer_(std::exchange(other.answer_, nullptr)) {}
+  owned_answer& operator=(owned_answer&& other) noexcept {
+    std::swap(answer_, other.answer_);
+    return *this;
+  }
+  ~owned_answer() { delete answer_; }
+
+  [[nodiscard]] constrained_answer* get() const { return answer_; }
+
+ private:
+  constrained_answer* answer_ = nullptr;
 };
 
 /// The language of a field as a session sees it: a constraint.
@@ -90,12 +134,11 @@ class any_constraint {
 
   /// The model that it was made for.
   [[nodiscard]] virtual const model_info& model() const = 0;
-
- private:
-  friend class constrained_answer;
-  /// Begins a field. Errors: std::invalid_argument if no string of the language fits.
-  [[nodiscard]] virtual std::unique_ptr<running_field> begin(const constrained_field& field,
-                                                             const field_start& with) = 0;
+  /// The constraints of a sequence. Errors: std::invalid_argument for fields that overlap or are
+  /// malformed, for a model that is not the constraint's, and for a field that no string of its
+  /// language fills.
+  [[nodiscard]] virtual owned_answer begin(std::span<const constrained_field> fields,
+                                           const answer_start& with) const = 0;
 };
 
 }  // namespace detail

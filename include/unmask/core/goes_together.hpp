@@ -27,8 +27,8 @@ UNMASK_RULE(one_schedule,
             c.schedules <= 1,
             "a policy has at most one schedule, such as semi_autoregressive{}")
 UNMASK_RULE(one_lookahead,
-            c.lookaheads <= 1,
-            "a policy has at most one part with branches, such as lookahead{}")
+            c.lookaheads + c.draftings <= 1,
+            "a policy has at most one part with branches, such as lookahead{} or drafts{}")
 UNMASK_RULE(one_draw,
             c.draws <= 1,
             "a policy draws tokens with one part, such as sampling{}; canvas{} is such a part")
@@ -53,8 +53,8 @@ UNMASK_RULE(one_cost,
 UNMASK_RULE(
     layers_without_branches,
     !(c.layered() && c.branches()),
-    "a policy with lookahead cannot skip positions at its layers: each branch would need its "
-    "own stored hidden states")
+    "a policy with lookahead cannot skip positions at its layers, nor one with drafts: each branch "
+    "would need its own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
@@ -62,8 +62,8 @@ UNMASK_RULE(layers_without_canvas,
 UNMASK_RULE(comparison_alone,
             !(c.compares && (c.tracks() > 0 || c.branches())),
             "a policy that compares rows with those of the step before can neither track tokens "
-            "nor have lookahead: the stored rows would lack the tracked tokens, or belong to a "
-            "branch that was not kept")
+            "nor have lookahead or drafts: the stored rows would lack the tracked tokens, or "
+            "belong to a branch that was not kept")
 UNMASK_RULE(comparison_of_whole_rows,
             !(c.compares && c.renormalisations > 0),
             "a policy with confidence_after_truncation{} cannot compare rows with those of the "
@@ -76,8 +76,9 @@ UNMASK_RULE(
 UNMASK_RULE(
     truncation_of_one_row,
     !(c.truncations > 0 && c.tracks() > 0 && c.branches()),
-    "a policy that truncates rows can track tokens or have lookahead, not both: the kept tokens "
-    "are chosen while a row is read, and the edits of a branch are known only after it has won")
+    "a policy that truncates rows can track tokens or have branches of lookahead or drafts, not "
+    "both: the kept tokens are chosen while a row is read, and the edits of a branch are known "
+    "only after it has won")
 UNMASK_RULE(truncation_with_effect,
             c.truncations == 0 || c.draws > 0 || c.renormalisations > 0 || c.reads_truncated,
             "a part that truncates rows has no effect unless a token is drawn or the statistics "
@@ -88,16 +89,16 @@ UNMASK_RULE(truncation_of_some,
             "without a part that truncates rows: add top_k, top_p or min_p")
 UNMASK_RULE(branches_of_their_blocks,
             !(c.reads_ahead && c.branches()),
-            "a policy that reads rows right of its active blocks cannot have lookahead: a branch "
-            "is run and scored only up to the end of its active blocks")
+            "a policy that reads rows right of its active blocks cannot have lookahead or drafts: "
+            "a branch is run and read only up to the end of its active blocks")
 UNMASK_RULE(canvas_alone,
             !(c.renoises && (c.rewrites || c.branches())),
             "a canvas commits nothing before its end: there is no token to edit or to remask, and "
-            "none for a branch of lookahead")
+            "none for a branch of lookahead or for a draft")
 UNMASK_RULE(remasking_without_branches,
             !(c.remasks && c.branches()),
-            "a policy in which committed positions become candidates again cannot have lookahead: "
-            "a branch would be created from a position that another branch committed")
+            "a policy in which committed positions become candidates again cannot have lookahead "
+            "or drafts: a branch would be created from a position that another one committed")
 UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
             "a policy has remask_below or remask_current_below, not both: the one makes a "
@@ -112,8 +113,8 @@ UNMASK_RULE(remasking_least_alone,
             "says how many are masked after a step")
 UNMASK_RULE(remasking_least_without_branches,
             c.remasks_least == 0 || !c.branches(),
-            "a part that masks the least certain tokens does not go with lookahead: a branch would "
-            "be created from a position that is then masked")
+            "a part that masks the least certain tokens does not go with lookahead or drafts: a "
+            "branch would be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence,
@@ -126,8 +127,8 @@ UNMASK_RULE(
     "trace_credit: those would otherwise give credit to tokens that can never be proposed")
 UNMASK_RULE(text_without_branches,
             !(c.follows_text && c.branches()),
-            "at_frontier does not go with lookahead: the bitmask of a branch was made before the "
-            "tokens left of it were known")
+            "at_frontier does not go with lookahead or drafts: the bitmask of a branch was made "
+            "before the tokens left of it were known")
 UNMASK_RULE(text_that_stays,
             !(c.follows_text && c.rewrites),
             "at_frontier does not go with parts that rewrite committed tokens: the grammar has "
@@ -138,8 +139,61 @@ UNMASK_RULE(text_without_canvas,
             "it has no frontier")
 UNMASK_RULE(gate_of_commits,
             !(c.gates && (c.branches() || c.remasks || c.renoises)),
-            "a part with admits() goes neither with lookahead nor with remask_below or a canvas: "
-            "their tokens are written without being tested")
+            "a part with admits() goes neither with lookahead or drafts nor with remask_below or a "
+            "canvas: their tokens are written, or drafted, without being tested")
+UNMASK_RULE(
+    block_rewriting_alone,
+    !c.rewrites_blocks ||
+        !(c.branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
+          c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0 ||
+          c.revisions > 0 || c.shadows || c.verifies),
+    "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
+    "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
+    "positions or skip positions at layers: it decides alone")
+UNMASK_RULE(drafts_of_tokens_that_stay,
+            !(c.draftings > 0 && c.rewrites),
+            "drafts do not go with parts that rewrite committed tokens: a draft is the sequence "
+            "with more tokens and without other changes")
+UNMASK_RULE(drafts_of_best_tokens,
+            !(c.draftings > 0 && c.draws > 0),
+            "drafts do not go with a part that draws tokens, such as sampling{}: the draws of the "
+            "step that verifies a draft are others than those that it was made of")
+UNMASK_RULE(drafts_without_memory,
+            !(c.draftings > 0 && c.tracks_with_memory),
+            "drafts do not go with a part that stores tokens between steps and edits their logits, "
+            "such as trace_credit: the read of a draft does not keep the logits of tokens apart "
+            "that the steps before it would store")
+UNMASK_RULE(
+    shadow_of_tokens,
+    !c.shadows || c.rewrites,
+    "a part with shadow attention has no effect without one that edits or remasks committed "
+    "tokens, which it compares with the model's proposal")
+UNMASK_RULE(shadow_of_one_sequence,
+            !(c.shadows && (c.branches() || c.layered() || c.compares)),
+            "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
+            "parts that skip positions at layers or compare rows with those of the step before: "
+            "its shadow is of one whole sequence")
+UNMASK_RULE(
+    revision_alone,
+    !(c.revisions > 0 && (c.revisions > 1 || c.edits || c.verifies || c.shadows || c.gates ||
+                          c.follows_text || c.renoises || c.branches() || c.layered() ||
+                          c.caches > 0 || c.evictions > 0 || c.compares || c.reads_ahead)),
+    "a part that looks at committed tokens again without them, such as core{}, computes "
+    "whole passes with masks in their place: it goes with no other part that edits, "
+    "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
+    "parts that read rows of other steps or positions")
+UNMASK_RULE(
+    drafts_of_one_sequence,
+    !(c.verifies && (c.branches() || c.renoises || c.layered() || c.caches > 0 || c.evictions > 0 ||
+                     c.compares || c.reads_ahead)),
+    "a schedule that checks drafts, such as self_speculation{}, says itself which positions "
+    "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
+    "caches and layer rules, nor with parts that read rows of other steps or positions")
+UNMASK_RULE(drafts_rewritten_by_checks,
+            !(c.verifies && (c.edits || c.gates || c.follows_text)),
+            "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
+            "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
+            "drafts stand")
 #undef UNMASK_RULE
 
 }  // namespace goes_together
@@ -196,6 +250,15 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::text_without_branches,
                                             goes_together::text_that_stays,
                                             goes_together::text_without_canvas,
-                                            goes_together::gate_of_commits>;
+                                            goes_together::gate_of_commits,
+                                            goes_together::block_rewriting_alone,
+                                            goes_together::drafts_of_tokens_that_stay,
+                                            goes_together::drafts_of_best_tokens,
+                                            goes_together::drafts_without_memory,
+                                            goes_together::shadow_of_tokens,
+                                            goes_together::shadow_of_one_sequence,
+                                            goes_together::revision_alone,
+                                            goes_together::drafts_of_one_sequence,
+                                            goes_together::drafts_rewritten_by_checks>;
 
 }  // namespace unmask

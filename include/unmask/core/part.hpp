@@ -337,8 +337,8 @@ concept stopping =
       { p.stop(q, context) } -> std::same_as<ending>;
     };
 
-/// A schedule: `schedule(sequence, plan, context)` sets the ranges of the next forward pass,
-/// plan::score, plan::forced and, with a cache, plan::query. It may change sequence.block_length.
+/// A schedule: `schedule(sequence, plan, context)` sets the plan's score, forced and, with a cache,
+/// query, and keys if they are others. It may change sequence.block_length.
 template <class P>
 concept scheduling =
     part<P> && requires(const P& p, sequence_view& q, plan& n, part_context<P>& context) {

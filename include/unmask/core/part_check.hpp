@@ -2,12 +2,15 @@
 #pragma once
 
 #include <unmask/core/answer_end.hpp>
+#include <unmask/core/block_rewriting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
 #include <unmask/core/part.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/revise.hpp>
+#include <unmask/core/verify.hpp>
 
 #include <type_traits>
 
@@ -25,7 +28,8 @@ struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
       check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
-      remask_score, goes_on;
+      remask_score, goes_on, rewrite_block, begin_length, accepts, hide_count, hide_score,
+      revise_count, revise_score;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -115,6 +119,14 @@ consteval void check_functions() {
                         remasking_least<P>,
                         "remask_score(candidate, context) must be const and return float, in a "
                         "part that has remask_count(context) and extra_remasks(sequence_shape)");
+  UNMASK_CHECK_FUNCTION(rewrite_block,
+                        block_rewriting<P>,
+                        "rewrite_block(rows, context) must be const and return void, in a part "
+                        "that says so: static constexpr bool rewrites_blocks = true");
+  UNMASK_CHECK_FUNCTION(begin_length,
+                        growing<P>,
+                        "begin_length(sequence_shape) must be const and return index_t, in a part "
+                        "that has rewrite_block(rows, context)");
   UNMASK_CHECK_FUNCTION(goes_on,
                         going_on<P>,
                         "goes_on(sequence, context) must be const and return bool, in a part that "
@@ -132,6 +144,26 @@ consteval void check_functions() {
       replanning<P>,
       "replan(sequence, plan, context) must be const and return void, in a part that "
       "schedules");
+  UNMASK_CHECK_FUNCTION(hide_count,
+                        revising<P>,
+                        "hide_count(context) must be const and return index_t, in a part that has "
+                        "the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(hide_score,
+                        revising<P>,
+                        "hide_score(candidate, context) must be const and return float, in a part "
+                        "that has the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(revise_count,
+                        revising<P>,
+                        "revise_count(context) must be const and return index_t, in a part that "
+                        "has the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(revise_score,
+                        revising<P>,
+                        "revise_score(candidate, context) must be const and return float, in a "
+                        "part that has the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(accepts,
+                        verifying<P>,
+                        "accepts(candidate, context) must be const and return bool, in a part that "
+                        "has schedule(sequence, plan, context)");
   UNMASK_CHECK_FUNCTION(check,
                         checked<P> || checked_with_model<P>,
                         "check(sequence_shape) or check(sequence_shape, model_info) must be const");
@@ -227,7 +259,8 @@ consteval void check_declarations() {
       !requires { P::paces; } || scheduling<P>,
       "this part says paces and has no schedule(sequence, plan, context)");
   static_assert(
-      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P>,
+      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P> ||
+          revising<P>,
       "this part says tracks_current and has no edit_token(candidate, context)");
   static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "

@@ -53,6 +53,10 @@ struct model_info {
   bool suppress_mask = true;
   /// Layers of the model; required by policies that select the positions that a layer computes.
   index_t layers = 0;
+  /// Whether the engine runs segments whose attention is attention_kind::causal, and those with
+  /// attention_kind::shadow. A policy whose parts need one that is false is refused.
+  bool causal_attention = false;
+  bool shadow_attention = false;  ///< The same for attention_kind::shadow.
 };
 
 /// Capacities of a session; they determine its memory and the shapes of its grids.
@@ -64,7 +68,7 @@ struct session_capacity {
   /// Largest number of positions whose rows one step reads: the block length, or the whole answer.
   /// A value above `length` counts, and takes memory, as `length`.
   index_t window = 0;
-  /// Most lookahead branches of one step, the sequence itself not counted.
+  /// Most branches of one step, the sequence itself not counted.
   index_t branches = 0;
   /// Set by the session: model_info::vocab and model_info::layers.
   index_t vocab = 0;
@@ -88,10 +92,10 @@ inline constexpr index_t max_rows = index_t{1} << 30;
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;
 
-/// Most lookahead branches of one step.
+/// Most branches of one step, of lookahead or of drafts, and most tokens that they place.
 inline constexpr index_t max_branches = 16;
 
-/// A token placed at a position: the one difference between a lookahead branch and its sequence.
+/// A token placed at a position: the difference between a branch and its sequence.
 struct placement {
   index_t position = 0;       ///< Position of the token.
   token_id token = no_token;  ///< The token placed there.
@@ -111,7 +115,9 @@ enum class eviction : unsigned char {
 enum class attention_kind : unsigned char {
   bidirectional,  ///< all
   causal,         ///< those that are not to the right of it
-  shadow          ///< those of the segment `shadow_of`, but for the one with its own position
+  /// Those of the segment `shadow_of`, but for the one with its own position, and all of this
+  /// segment, which are masks.
+  shadow
 };
 
 /// The name of a kind of attention, as in C and Python.
@@ -135,8 +141,17 @@ struct plan {
   bool refresh = true;
   /// Which keys outside the blocks receive attention.
   eviction evict = eviction::none;
-  /// Attention of the positions. No part plans another kind yet.
+  /// Attention of the positions: bidirectional or causal.
   attention_kind attention = attention_kind::bidirectional;
+  /// Positions that a shadow segment computes besides, and whose rows it returns where they are
+  /// committed; empty if there is no such segment.
+  range shadow;
+  /// The tokens that this pass commits are drafts, until a pass that checks them.
+  bool drafts = false;
+  /// The tokens of some committed positions are masks in this pass (core/revise.hpp).
+  bool hides = false;
+  /// This pass checks drafts (core/verify.hpp).
+  bool checks = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.
@@ -148,10 +163,12 @@ struct plan {
   index_t last_block = 0;  ///< One past the last block that `score` overlaps.
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
-  /// Number of lookahead branches in addition to the sequence itself (the anchor, branch 0): branch
-  /// b is the sequence with branch[b - 1] placed, 1 <= b <= branches.
+  /// Number of branches in addition to the sequence itself (the anchor, branch 0): branch b is the
+  /// sequence with the tokens branch[placed(b)] placed, 1 <= b <= branches.
   index_t branches = 0;
-  placement branch[max_branches];  ///< The token of each branch.
+  placement branch[max_branches];  ///< The tokens of the branches.
+  /// With drafts: draft b has the first draft_last[b - 1] tokens. 0: lookahead, a token a branch.
+  unsigned char draft_last[max_branches] = {};
   /// End of the scored range of branch b; its query range is shorter by the same amount. Equals
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
@@ -159,8 +176,27 @@ struct plan {
   /// The branch that won the last step: keep its K/V.
   index_t winner = 0;
 
+  /// The tokens of branch b, as indices into `branch`; none for the sequence itself.
+  [[nodiscard]] UNMASK_HD range placed(index_t b) const {
+    const index_t draft = b > 0 ? draft_last[b - 1] : 0;
+    return b == 0 || draft > 0 ? range{0, draft} : range{b - 1, b};
+  }
+  /// True if branch b places a token at a position.
+  [[nodiscard]] UNMASK_HD bool places(index_t b, index_t position) const {
+    const range tokens = placed(b);
+    index_t k = tokens.first;
+    while (k < tokens.last && branch[k].position != position) {
+      ++k;
+    }
+    return k < tokens.last;
+  }
+
   /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
+  /// Number of segments: those of the branches, and of the shadow.
+  [[nodiscard]] UNMASK_HD index_t segments() const {
+    return 1 + branches + (shadow.empty() ? 0 : 1);
+  }
 };
 
 /// A token written by a step. The EOS token if the step remasked a position and the end of the

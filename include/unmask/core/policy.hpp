@@ -114,8 +114,8 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
-    drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> || probing<P> ||
-    caching<P> || layer_rule<P> || evicting<P> || gating<P>;
+    drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> ||
+    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> || block_rewriting<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -160,14 +160,26 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool remasks = together.remasks;
   /// True when committed positions are read again because a part may rewrite them.
   static constexpr bool edits_tokens = together.rewrites;
+  /// True when a part rewrites the scored block as a whole, and may move text in it.
+  static constexpr bool rewrites_blocks = together.rewrites_blocks;
+  /// True when a part looks at committed tokens again without them.
+  static constexpr bool revises = together.revisions > 0;
+  /// True when the schedule has passes that check drafts.
+  static constexpr bool verifies = together.verifies;
+  /// True when committed positions are read in a shadow segment.
+  static constexpr bool shadows = together.shadows;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
   static constexpr bool renoises = together.renoises;
   /// True when a part allows or refuses tokens that are about to be committed.
   static constexpr bool gates = together.gates;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces;
-  /// True when a part uses lookahead branches.
+  /// True when a part uses branches, of lookahead or drafts.
   static constexpr bool branches = together.branches();
+  /// True when a part uses lookahead branches.
+  static constexpr bool looks_ahead = together.lookaheads > 0;
+  /// True when a part uses drafts.
+  static constexpr bool drafts = together.draftings > 0;
   /// True when parts keep only the most probable tokens of a row.
   static constexpr bool truncates = together.truncations > 0;
   /// True when a part edits rows depending on the tokens around the position.

@@ -7,13 +7,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The share of one sequence, or of one lookahead branch, in a forward pass.
+/// The share of one sequence, or of one of its branches, in a forward pass.
 struct segment {
   index_t slot = 0;  ///< Index of the sequence in the session.
-  /// 0 is the sequence itself. Branch b > 0 is the sequence with `placed` written at its position,
-  /// in this forward pass only; it may be computed in the same batch.
+  /// 0 is the sequence itself. Branch b > 0 is the sequence with the tokens `placed` written at
+  /// their positions, in this forward pass only; it may be computed in the same batch.
   index_t branch = 0;
-  placement placed;  ///< The token of the branch, and where it stands.
+  /// The tokens of the branch, and where they stand: one with lookahead, one or more with drafts,
+  /// none of the sequence itself. Valid until supply().
+  std::span<const placement> placed;
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `keys`.
   range query;
@@ -26,7 +28,8 @@ struct segment {
   range keys;
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
-  /// Attention of the positions. No part requires another kind yet.
+  /// Attention of the positions. A shadow computes masks at the positions of `query`, whatever
+  /// stands there; their K/V are of this pass only.
   attention_kind attention = attention_kind::bidirectional;
   /// Index of the segment that a shadow attends to; -1 for the other kinds.
   index_t shadow_of = -1;
@@ -34,9 +37,15 @@ struct segment {
   index_t logits_shift = 0;
 };
 
+/// Index of a segment among those of its slot: the branch, or 1 for a shadow, which no policy with
+/// branches has.
+[[nodiscard]] UNMASK_HD constexpr index_t segment_of_slot(const segment& s) {
+  return s.attention == attention_kind::shadow ? 1 : s.branch;
+}
+
 /// The next forward pass, over all running sequences. Valid until supply().
 struct forward_request {
-  std::span<const segment> segments;  ///< One for each sequence and lookahead branch to run.
+  std::span<const segment> segments;  ///< One for each sequence and branch to run.
   /// Total number of rows of logits.
   index_t rows = 0;
 };

@@ -80,13 +80,18 @@ struct sequence_view {
   index_t masked_count = 0;
   /// Every position before this one is committed.
   index_t committed_prefix = 0;
-  /// Forward passes so far.
+  /// Steps so far: forward passes, but with drafts, which decide several steps from a pass.
   index_t step = 0;
   /// Tokens that the last step wrote or remasked.
   index_t changed = 0;
+  /// Masked positions that the last step committed.
+  index_t new_commits = 0;
   /// Lowest position whose committed token the last step replaced or remasked; `length` if there is
   /// none.
   index_t rewritten = 0;
+  /// Lowest position whose token the last step moved: K/V from here on belong to other tokens;
+  /// `length` if there is none.
+  index_t moved = 0;
   /// Lowest position whose token the last step wrote or remasked; `length` if there is none.
   index_t first_changed = 0;
   /// Tokens that the last step wrote, in ascending positions.
@@ -96,7 +101,8 @@ struct sequence_view {
   index_t latest = -1;
   /// Largest number of positions that a plan may score.
   index_t window = 0;
-  token_id eos_token = no_token;  ///< The model's EOS token, or no_token.
+  token_id eos_token = no_token;   ///< The model's EOS token, or no_token.
+  token_id mask_token = no_token;  ///< The model's mask token.
 
   /// Number of blocks of the answer.
   [[nodiscard]] UNMASK_HD index_t blocks() const {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/attention.hpp>
 #include <unmask/core/block_end.hpp>
+#include <unmask/core/block_rewriting.hpp>
+#include <unmask/core/drafting.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/gating.hpp>
 #include <unmask/core/layer.hpp>
@@ -9,6 +12,8 @@
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/revise.hpp>
+#include <unmask/core/verify.hpp>
 
 #include <string_view>
 
@@ -56,7 +61,8 @@ struct part_traits {
   bool ranks_by_confidence = false;
   bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
-  bool branches = false;
+  bool branches = false;  ///< has lookahead branches
+  bool drafts = false;
   bool draws = false;
   bool caches = false;
   bool evicts = false;
@@ -68,10 +74,15 @@ struct part_traits {
   bool remembers = false;        ///< keeps state at each position
   bool edits_tokens = false;
   bool remasks = false;
-  bool remasks_least = false;  ///< remasks the least certain tokens
-  bool goes_on = false;        ///< may go on without masked positions
-  bool rewrites = false;       ///< rewrites committed tokens: edits tokens or remasks
+  bool remasks_least = false;    ///< remasks the least certain tokens
+  bool rewrites_blocks = false;  ///< rewrites the scored block as a whole
+  bool grows = false;            ///< sequences begin shorter than they may become
+  bool goes_on = false;          ///< may go on without masked positions
+  bool verifies = false;         ///< checks drafts
+  bool revises = false;          ///< revises committed tokens without them
+  bool rewrites = false;         ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
+  bool shadows = false;  ///< reads committed positions in a shadow segment
   bool renoises = false;
   bool reduces = false;
   bool reviews = false;       ///< reduces over the commits of a step
@@ -111,8 +122,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || rewrites || renoises || skips ||
-           picks;
+    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
+           skips || picks;
   }
 };
 
@@ -124,6 +135,7 @@ inline constexpr part_traits traits_of{
     .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
     .schedules = scheduling<P>,
     .branches = branching<P>,
+    .drafts = drafting<P>,
     .draws = drawing<P>,
     .caches = caching<P>,
     .evicts = evicting<P>,
@@ -136,9 +148,15 @@ inline constexpr part_traits traits_of{
     .edits_tokens = token_editing<P>,
     .remasks = remasking<P>,
     .remasks_least = remasking_least<P>,
+    .rewrites_blocks = block_rewriting<P>,
+    .grows = growing<P>,
     .goes_on = going_on<P>,
-    .rewrites = token_editing<P> || remasking<P> || remasking_least<P>,
+    .verifies = verifying<P>,
+    .revises = revising<P>,
+    .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> ||
+                revising<P> || block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
+    .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
     .reduces = step_reducing<P>,
     .reviews = reviewing<P>,
@@ -162,7 +180,8 @@ inline constexpr part_traits traits_of{
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P> || (remasking_least<P> && detail::says_tracks_current<P>),
+    .tracks_current = current_tracking<P> || ((remasking_least<P> || verifying<P> || revising<P>) &&
+                                              detail::says_tracks_current<P>),
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
@@ -178,6 +197,7 @@ struct composition {
   index_t rankings = 0;
   index_t schedules = 0;
   index_t lookaheads = 0;
+  index_t draftings = 0;
   index_t draws = 0;
   index_t caches = 0;
   index_t evictions = 0;
@@ -197,6 +217,11 @@ struct composition {
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
+  bool rewrites_blocks = false;
+  bool edits = false;  ///< rewrites committed tokens but by checks of drafts or by revising
+  bool verifies = false;
+  index_t revisions = 0;
+  bool shadows = false;
   bool renoises = false;
   bool gates = false;
   bool reduces = false;
@@ -214,6 +239,7 @@ struct composition {
     rankings += p.ranks ? 1 : 0;
     schedules += p.schedules ? 1 : 0;
     lookaheads += p.branches ? 1 : 0;
+    draftings += p.drafts ? 1 : 0;
     draws += p.draws ? 1 : 0;
     caches += p.caches ? 1 : 0;
     evictions += p.evicts ? 1 : 0;
@@ -234,6 +260,11 @@ struct composition {
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
+    rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
+    edits = edits || (p.rewrites && !p.verifies && !p.revises);
+    verifies = verifies || p.verifies;
+    revisions += p.revises ? 1 : 0;
+    shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;
     reduces = reduces || p.reduces;
@@ -247,10 +278,10 @@ struct composition {
     follows_text = follows_text || p.follows_text;
   }
 
-  [[nodiscard]] constexpr bool branches() const { return lookaheads > 0; }
+  [[nodiscard]] constexpr bool branches() const { return lookaheads + draftings > 0; }
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
-  /// placements of lookahead.
+  /// tokens that branches place.
   [[nodiscard]] constexpr index_t tracks() const {
     return part_tracks + (tracks_current ? 1 : 0) +
            (branches() && reads_sequence ? max_branches : 0);

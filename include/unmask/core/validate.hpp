@@ -95,7 +95,7 @@ UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* w
 /// Checks the largest number of positions that one step of a sequence may read.
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity);
 
-/// Checks the number of lookahead branches of a policy.
+/// Checks the number of branches of a policy.
 UNMASK_LIBRARY void validate_branches(index_t branches, const session_capacity& capacity);
 
 #if UNMASK_DEFINES
@@ -256,7 +256,7 @@ UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capaci
 
 UNMASK_LIBRARY void validate_branches(index_t branches, const session_capacity& capacity) {
   check_argument(branches <= capacity.branches,
-                 "lookahead branches",
+                 "branches",
                  branches,
                  "at most session_capacity::branches = ",
                  capacity.branches);
@@ -278,6 +278,14 @@ void check_parts(const Policy& p, const sequence_shape& g, const model_info& m) 
   check_parts(p, g, m, std::make_index_sequence<Policy::part_total>{});
 }
 
+// Checks that the engine can run the attention of every part.
+template <class Policy>
+void check_attention_of(const Policy& p, const model_info& m) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (check_attention(p.template part_at<I>(), m), ...);
+  }(std::make_index_sequence<Policy::part_total>{});
+}
+
 // Largest number of positions whose rows one step may read.
 template <class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const sequence_shape& g) {
@@ -293,15 +301,16 @@ template <class Policy>
   }
 }
 
-// Number of lookahead branches of a policy value.
+// Number of branches of a policy value: of one of its parts.
 template <class Policy>
 [[nodiscard]] index_t policy_branches([[maybe_unused]] const Policy& p) {
-  constexpr std::size_t I = part_that<Policy, &part_traits::branches>;
-  if constexpr (I < Policy::part_total) {
-    return p.template part_at<I>().branches;
-  } else {
-    return 0;
-  }
+  index_t branches = 0;
+  const auto add = [&](auto part) {
+    branches += p.template part_at<decltype(part)::value>().branches;
+  };
+  for_each_part<Policy, &part_traits::branches>(add);
+  for_each_part<Policy, &part_traits::drafts>(add);
+  return branches;
 }
 
 }  // namespace detail

@@ -82,7 +82,7 @@ UNMASK_HD void decide_slot(const auto& t,
                            std::byte* scratch) {
   step::slot_memory<Policy> m = device_view.slots[slot];
   bool complete = true;
-  for (index_t b = 0; b <= m.status->next.branches; ++b) {
+  for (index_t b = 0; b < m.status->next.segments(); ++b) {
     complete = complete && device_view.supplied[device_view.line(slot, b)] != 0;
   }
   t.sync();

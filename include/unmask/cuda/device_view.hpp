@@ -12,7 +12,7 @@ namespace UNMASK_NAMESPACE::device {
 
 /// Device view of a session: addresses in device memory, constant for the session's life.
 ///
-/// A line is a slot with one of its branches, in this order.
+/// A line is a slot with one of its branches, in this order; a shadow has the line of branch 1.
 template <class Policy>
 struct session_device_view {
   const step::slot_memory<Policy>* slots = nullptr;

@@ -19,7 +19,7 @@ struct segment_rows {
   const std::uint32_t* allowed = nullptr;
   range rows;
   index_t slot = 0;
-  index_t branch = 0;
+  index_t branch = 0;  ///< segment_of_slot()
   /// Number of segments of this slot in the batch.
   index_t of_slot = 1;
 };
@@ -104,7 +104,7 @@ template <element T, class Policy>
                                     row_input<T>& row) {
   const range read = m.read_range();
   const index_t position = read.first + i;
-  if (position >= read.last || !m.reads(from.branch, i)) {
+  if (position >= read.last || !m.reads_in(from.branch, i)) {
     return false;
   }
   const index_t shift = m.status->next.logits_shift;
@@ -136,7 +136,8 @@ template <class Policy>
       return step::has_passed(m) && m.layers.state->rows <= from.rows.size();
     }
   }
-  const range wanted = m.status->rows;
+  const bool is_shadow = from.branch > m.status->next.branches;
+  const range wanted = is_shadow ? m.status->shadow_rows : m.status->rows;
   return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
 }
 
@@ -209,7 +210,7 @@ UNMASK_HD bool read_position(const auto& b,
   const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
   const std::ptrdiff_t cell = line * m.window + i;
   if (b.lane() == 0) {
-    const bool can_step = now.active() && from.branch <= now.branches && detail::has_rows(m, from);
+    const bool can_step = now.active() && from.branch < now.segments() && detail::has_rows(m, from);
     if (can_step && i == 0 && run == 0) {
       device_view.supplied[line] = 1;
     }

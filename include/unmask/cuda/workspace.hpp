@@ -90,9 +90,10 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
   step::slot_needs needs = step::needs_of<Policy>(capacity);
   if constexpr (Policy::varies) {
-    needs.compares = needs.layered = false;
+    needs.compares = needs.layered = needs.revises = false;
   }
-  reserve_rows(capacity.branches, Policy::truncates && !Policy::varies);
+  reserve_rows(math::max(capacity.branches, index_t{Policy::shadows ? 1 : 0}),
+               Policy::truncates && !Policy::varies);
   for (index_t slot = 0; slot < capacity.sequences; ++slot) {
     reserve(slot, needs, false);
   }
@@ -206,7 +207,7 @@ void on_stream::workspace<Policy>::enqueue_rows(const segment& s,
   const bool is_layered = Policy::layered && passes_.is_layered(s.slot);
   const range rows = is_layered ? range{0, logits.rows} : s.rows;
   batch_.segments[batch_.count++] = {
-      logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, s.branch};
+      logits.data, modifiers.unconditional, modifiers.allowed, rows, s.slot, segment_of_slot(s)};
 }
 
 template <class Policy>

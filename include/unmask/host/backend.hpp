@@ -5,7 +5,6 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
-#include <unmask/host/constrained_answer.hpp>
 #include <unmask/host/drift.hpp>
 #include <unmask/host/executor.hpp>
 #include <unmask/host/on_instruction_set.hpp>
@@ -18,7 +17,6 @@
 #include <unmask/step/state_bytes.hpp>
 
 #include <cstring>
-#include <memory>
 #include <new>
 #include <span>
 #include <vector>
@@ -109,9 +107,9 @@ class on_host::workspace {
     return {with_lists(slot).traced, static_cast<std::size_t>(count)};
   }
 
-  /// The state of a constrained field behind its committed prefix.
+  /// The state of a constrained field after its committed prefix.
   [[nodiscard]] std::uint32_t constraint_state(index_t slot, std::size_t field) const {
-    const auto& answer = answers_[static_cast<std::size_t>(slot)];
+    auto* const answer = answer_of(slot);
     check_order(answer != nullptr, "constraint_state() of a sequence without constraints");
     return answer->state(field);
   }
@@ -224,10 +222,14 @@ class on_host::workspace {
   }
 
  private:
+  /// The constraints of the sequence in a slot; null without.
+  [[nodiscard]] unmask::detail::constrained_answer* answer_of(index_t slot) const {
+    return answers_[static_cast<std::size_t>(slot)].get();
+  }
   /// The memory of a slot, with the lists of its constraints if it has some.
   [[nodiscard]] step::slot_memory<Policy> with_lists(index_t slot) const {
     step::slot_memory<Policy> m = memory_of(slot);
-    if (const auto& answer = answers_[static_cast<std::size_t>(slot)]) {
+    if (auto* const answer = answer_of(slot)) {
       m.entries = answer->entries();
       m.traced = answer->traced();
     }
@@ -240,7 +242,7 @@ class on_host::workspace {
   /// Ends the constraints of a slot whose sequence has ended.
   void finish(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
-    const auto& answer = answers_[static_cast<std::size_t>(slot)];
+    auto* const answer = answer_of(slot);
     if (answer != nullptr && !status.next.active()) {
       const step::slot_memory<Policy>& m = memory_of(slot);
       status.report.constraint_met = answer->finish(m.state->tokens, m.marks);
@@ -299,7 +301,7 @@ class on_host::workspace {
                    index_t i) {
     const std::size_t r = kind.rows.size() - 1;
     in.columns = model_.vocab;
-    m.exclude_tokens(in, s.branch, i);
+    m.exclude_tokens(in, segment_of_slot(s), i);
     in.draw = step::draw_of(m, i);
     m.load_previous_row(in, i);
     if constexpr (std::remove_cvref_t<decltype(kind)>::truncates) {
@@ -307,7 +309,7 @@ class on_host::workspace {
       in.held = cuts ? &kind.rows.held(r) : nullptr;
     }
     kind.targets[r] = {s.slot,
-                       s.branch * m.window + i,
+                       m.place_of(segment_of_slot(s), i),
                        m.status->next.score.first + i,
                        in.allowed,
                        in.excluded_logits};
@@ -352,8 +354,8 @@ class on_host::workspace {
   fixed_array<step::slot_status> statuses_;
   fixed_array<step::slot_memory<Policy>> slots_;
   host::row_readers<Policy> rows_;
-  std::vector<std::unique_ptr<unmask::detail::constrained_answer>> answers_;  // null without
-  std::unique_ptr<unmask::detail::constrained_answer> next_answer_;           // of start()
+  std::vector<unmask::detail::owned_answer> answers_;
+  unmask::detail::owned_answer next_answer_;  // of start()
 };
 
 }  // namespace unmask

@@ -25,15 +25,22 @@ struct allowed_by_parts {
   }
 };
 
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises);
+UNMASK_LIBRARY void
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies);
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void check_constrained(bool branches, bool remasks, bool renoises) {
+UNMASK_LIBRARY void
+check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies) {
   const char* const why =
-      branches ? "lookahead yet: a branch places a token without testing it"
+      branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
       : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
-                 : nullptr;
+      : rewrites_blocks
+          ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
+      : verifies
+          ? "drafts and tokens that are checked yet: one that the language allows may be replaced "
+            "by one that it does not"
+          : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
   }
@@ -47,12 +54,15 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
-  next_answer_ = nullptr;
+  next_answer_ = {};
   if (options.constraints.empty()) {
     return;
   }
-  host::detail::check_constrained(
-      step::branches_now(policy), step::remasks_now(policy), step::renoises_now(policy));
+  host::detail::check_constrained(step::branches_now(policy),
+                                  step::remasks_now(policy),
+                                  step::renoises_now(policy),
+                                  step::rewrites_blocks_now(policy),
+                                  step::verifies_now(policy) || step::revises_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};
@@ -61,21 +71,20 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   parts.view.length = geometry.length;
   parts.view.block_length = geometry.block_length;
   parts.view.eos_token = model_.eos_token;
-  unmask::detail::field_start start;
-  start.suppressed = {suppressed, static_cast<std::size_t>(count)};
+  const unmask::detail::any_constraint* const language = options.constraints[0].language;
+  check_argument(language != nullptr, "constrained_field::language", "null", "a constraint");
+  unmask::detail::answer_start start{.model = model_,
+                                     .shape = geometry,
+                                     .tokens = tokens.data,
+                                     .editable = options.editable,
+                                     .suppressed = {suppressed, static_cast<std::size_t>(count)},
+                                     .window = capacity_.window,
+                                     .trace = capacity_.trace};
   if constexpr (step::stages<Policy>::restricts > 0) {
     start.allows = &parts.allows;
     start.policy = &parts;
   }
-  next_answer_ = std::make_unique<unmask::detail::constrained_answer>(
-      options.constraints,
-      unmask::detail::constrained_answer::context{.model = model_,
-                                                  .shape = geometry,
-                                                  .tokens = tokens.data,
-                                                  .editable = options.editable,
-                                                  .start = start,
-                                                  .window = capacity_.window,
-                                                  .trace = capacity_.trace});
+  next_answer_ = language->begin(options.constraints, start);
 }
 
 template <class Policy>
@@ -101,12 +110,8 @@ void on_host::workspace<Policy>::start(index_t slot,
   m.state->suppressed_count = count;
   *m.status = {};
   const std::uint8_t* const editable = options.editable.empty() ? nullptr : options.editable.data();
-  if (auto* const answer = answers_[static_cast<std::size_t>(slot)].get()) {
-    step::begin(serial{}, with_lists(slot), editable, answer);
-    finish(slot);
-  } else {
-    step::begin(serial{}, m, editable);
-  }
+  step::begin(serial{}, with_lists(slot), editable, answer_of(slot));
+  finish(slot);
 }
 
 template <class Policy>
@@ -130,13 +135,13 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
                                          const row_modifiers<T>& modifiers) {
   const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
   const range read = m.read_range();
+  const index_t of_slot = segment_of_slot(s);
   const host::row_edit edit = host::slot_edit(m);
-  unmask::detail::constrained_answer* const answer =
-      answers_[static_cast<std::size_t>(s.slot)].get();
+  auto* const answer = answer_of(s.slot);
   rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
     for (index_t i = 0; i < read.size(); ++i) {
       const index_t position = read.first + i;
-      if (!m.reads(s.branch, i)) {
+      if (!m.reads_in(of_slot, i)) {
         continue;
       }
       const index_t r = row_of(m, s, position, i);
@@ -174,8 +179,8 @@ void on_host::workspace<Policy>::run() {
     kind.rows.clear();
   });
   for (const auto& answer : answers_) {
-    if (answer != nullptr) {
-      answer->release();
+    if (answer.get() != nullptr) {
+      answer.get()->release();
     }
   }
 }
@@ -187,12 +192,9 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
     step::begin_report(serial{}, m);
   }
   for (const segment& s : segments) {
-    const auto slot = static_cast<std::size_t>(s.slot);
-    if (answers_[slot] != nullptr) {
-      step::decide(serial{}, with_lists(s.slot), answers_[slot].get());
+    if (segment_of_slot(s) == 0) {
+      step::decide(serial{}, with_lists(s.slot), answer_of(s.slot));
       finish(s.slot);
-    } else if (s.branch == 0) {
-      step::decide(serial{}, slots_[slot]);
     }
   }
 }

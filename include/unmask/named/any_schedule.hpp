@@ -5,16 +5,19 @@
 #include <unmask/named/own_parts.hpp>
 #include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
+#include <unmask/policy/remask/joint_threshold_indel.hpp>
 #include <unmask/policy/schedule/block_at_delimiter.hpp>
+#include <unmask/policy/schedule/daedal.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
 #include <unmask/policy/stop.hpp>
 
 namespace UNMASK_NAMESPACE {
 
-/// A schedule selected at run time.
+/// A schedule selected at run time; some of them rewrite blocks, and decide alone.
 struct any_schedule {
   using rules = choice_of_stage<part_stage::schedule,
                                 semi_autoregressive,
@@ -24,17 +27,26 @@ struct any_schedule {
                                 sliding_block,
                                 block_at_delimiter<8>,
                                 edited_blocks,
+                                joint_threshold_indel,
+                                daedal,
+                                self_speculation,
                                 replay_by_address>;
   rules rule;
+  index_t text_index = -1;  ///< the part's place among those of the policy as written
 
   using sequence_state = rules::sequence_states;
   using step_reduction = rules::step_reductions;
 
   static constexpr statistics required = rules::required;
   static constexpr bool paces = true;
+  static constexpr bool rewrites_blocks = true;
+  static constexpr index_t tracks = joint_threshold_indel::tracks;
 
-  void check(const sequence_shape& g) const {
-    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+  void check(const sequence_shape& g, const model_info& m) const {
+    rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
+  }
+  void check_attention(const model_info& m) const {
+    rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
   }
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
@@ -62,6 +74,41 @@ struct any_schedule {
     return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  /// True for a schedule that checks drafts or rewrites blocks.
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
+    return verifies_now() || rewrites_blocks_now();
+  }
+  [[nodiscard]] UNMASK_HD bool verifies_now() const { return rule.holds<self_speculation>(); }
+  [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
+    return rule.holds<joint_threshold_indel>() || rule.holds<daedal>();
+  }
+  UNMASK_HD void track(tracked_list& list, auto& context) const {
+    if (rewrites_blocks_now()) {
+      visit_rewriter(context, [&](const auto& r, auto& inner) { r.track(list, inner); });
+    }
+  }
+  UNMASK_HD void rewrite_block(auto& rows, auto& context) const {
+    visit_rewriter(context, [&](const auto& r, auto& inner) { r.rewrite_block(rows, inner); });
+  }
+  [[nodiscard]] UNMASK_HD index_t begin_length(const sequence_shape& g) const {
+    return rule.visit([&g](const auto& r) {
+      if constexpr (growing<std::remove_cvref_t<decltype(r)>>) {
+        return r.begin_length(g);
+      } else {
+        return g.length;
+      }
+    });
+  }
+  UNMASK_HD bool accepts(const auto& c, auto& context) const {
+    return rule.visit_with(context, [&c](const auto& r, auto& inner) {
+      if constexpr (verifying<std::remove_cvref_t<decltype(r)>>) {
+        return r.accepts(c, inner);
+      } else {
+        return true;
+      }
+    });
+  }
+
   [[nodiscard]] UNMASK_HD bool ends_blocks_now() const {
     return rule.visit([](const auto& r) { return block_ending<std::remove_cvref_t<decltype(r)>>; });
   }
@@ -74,9 +121,18 @@ struct any_schedule {
       }
     });
   }
+
+ private:
+  UNMASK_HD void visit_rewriter(auto& context, const auto& use) const {
+    rule.visit_with(context, [&](const auto& r, auto& inner) {
+      if constexpr (block_rewriting<std::remove_cvref_t<decltype(r)>>) {
+        use(r, inner);
+      }
+    });
+  }
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
-              step_reducing<any_schedule> && block_ending<any_schedule>);
+              step_reducing<any_schedule> && block_ending<any_schedule> && verifying<any_schedule>);
 
 /// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops

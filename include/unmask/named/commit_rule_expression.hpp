@@ -18,8 +18,10 @@
 #include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/policy/remask/core.hpp>
 #include <unmask/policy/remask/remdm.hpp>
 #include <unmask/policy/remask/running_confidence.hpp>
+#include <unmask/policy/remask/wino.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -53,6 +55,8 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          running_confidence,
                                          remdm_loop,
                                          remdm_conf,
+                                         wino,
+                                         core,
                                          calibrated_place,
                                          replay_by_address>;
 
@@ -92,6 +96,12 @@ class commit_rule_expression {
     profile_.check(g);
     for (index_t i = 0; i < size_; ++i) {
       parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
+    }
+  }
+
+  void check_attention(const model_info& m) const {
+    for (index_t i = 0; i < size_; ++i) {
+      parts_[i].visit_on_host([&m](const auto& operand) { detail::check_attention(operand, m); });
     }
   }
 

@@ -41,6 +41,11 @@ struct known_part {
   part_traits traits;
   /// Adds the part to a composition. Errors: policy_text_error.
   void (*add)(named_policy& parts, const argument_values& values) = nullptr;
+
+  /// True if it decides what is committed, so that a text has no other commit rule.
+  [[nodiscard]] constexpr bool decides() const {
+    return stage == part_stage::commit_rule || traits.rewrites_blocks;
+  }
 };
 
 /// The shortest text that reads back as the same float; whole numbers without a point.

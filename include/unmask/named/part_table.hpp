@@ -129,6 +129,10 @@ void put(parts p, values v, const P& part) {
     p.stops.push(part, p.count);
   } else if constexpr (is_one_of<P, schedules>) {
     p.schedule.rule = part;
+    p.schedule.text_index = p.count;
+    if constexpr (block_rewriting<P>) {
+      p.commit_rule.push(tokens_per_step{0}, p.count);
+    }
   } else if constexpr (is_one_of<P, caches>) {
     p.cache.rule = part;
   } else if constexpr (truncating<P>) {
@@ -146,6 +150,8 @@ void put(parts p, values v, const P& part) {
     put_only(p.remask, p, v, part);
   } else if constexpr (std::is_same_v<P, lookahead_by<any_lookahead_score>>) {
     put_only(p.lookahead, p, v, part);
+  } else if constexpr (std::is_same_v<P, drafts>) {
+    put_only(p.drafted, p, v, part);
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.draw.has_canvas = p.transform.has_canvas = true;
     p.draw.noise = p.transform.of_canvas = part;

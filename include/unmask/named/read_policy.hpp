@@ -213,6 +213,11 @@ class policy_reader {
     case part_stage::draw:
     case part_stage::branches:
     case part_stage::schedule:
+      if (part.traits.rewrites_blocks) {  // it decides what is committed
+        decides_alone_ = true;
+        take_once(to_string(part_stage::commit_rule), written);
+      }
+      return take_once(to_string(part.stage), written);
     case part_stage::layer_rule:
       return take_once(to_string(part.stage), written);
     case part_stage::cache:
@@ -226,7 +231,8 @@ class policy_reader {
     name += method_.empty() ? "" : " of " + std::string(method_);
     for (const auto& [taken, first, in_method] : taken_) {
       if (taken == stage) {
-        const bool can_join = stage == "commit rule" && !in_method && method_.empty();
+        const bool can_join =
+            stage == "commit rule" && !in_method && method_.empty() && !decides_alone_;
         fail(written.column,
              "a policy has at most one " + std::string(stage) + ", got " + first + " and " + name +
                  (can_join ? ": join them by any_of(...) or all_of(...)" : ""));
@@ -341,6 +347,7 @@ class policy_reader {
   const file_source& files_;
   named_policy parts_;
   std::vector<note> notes_;
+  bool decides_alone_ = false;  // a part rewrites blocks
   std::vector<taken_stage> taken_;
   std::string_view method_;  // of the parts that are being read
 };

@@ -28,10 +28,18 @@ UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.
 UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
+/// True if a part looks at committed tokens again without them.
+UNMASK_ACTIVE(revises_now, revises, revises_now)
+/// True if the schedule checks drafts.
+UNMASK_ACTIVE(verifies_now, verifies, verifies_now)
 /// True if a part makes committed positions candidates.
 UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
 /// True if a part remasks the least certain tokens.
 UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
+/// True if a part rewrites the scored block as a whole.
+UNMASK_ACTIVE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)
+/// True if committed positions are read in a shadow segment.
+UNMASK_ACTIVE(shadows_now, shadows, shadows_now)
 /// True if the ranking reads the step reduction.
 UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
 /// True if a part reduces over the commits of a step.
@@ -43,7 +51,9 @@ UNMASK_ACTIVE(compares_now, compares, compares_now)
 /// True if a part keeps only the most probable tokens of a row.
 UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
 /// True if a part has lookahead branches.
-UNMASK_ACTIVE(branches_now, branches, branches_now)
+UNMASK_ACTIVE(looks_ahead_now, branches, branches_now)
+/// True if a part has drafts.
+UNMASK_ACTIVE(drafts_now, drafts, branches_now)
 /// True if a part decides on a canvas.
 UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
 /// True if a cache limits the positions of a pass.
@@ -55,6 +65,12 @@ UNMASK_ACTIVE(skips_now, skips, skips_now)
 /// True if a schedule finds the end of a block in its rows.
 UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
+
+/// True if a part has branches, of lookahead or of drafts.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool branches_now(const Policy& p) {
+  return looks_ahead_now(p) || drafts_now(p);
+}
 
 /// True if layers compute some of the positions only.
 template <class Policy>

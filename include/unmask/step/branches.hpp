@@ -128,8 +128,8 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
 /// one lane, so that thread groups of any size give the same bits.
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::branches) {
-    if (!branches_now(*m.policy)) {
+  if constexpr (Policy::looks_ahead) {
+    if (!looks_ahead_now(*m.policy)) {
       return;
     }
     const plan& now = m.status->next;
@@ -190,9 +190,9 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
 /// Ties: the lower position. Overwrites the keys, which the step no longer needs.
 template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {
-  if constexpr (Policy::branches) {
+  if constexpr (Policy::looks_ahead) {
     plan& next = m.status->next;
-    if (!next.active() || !branches_now(*m.policy)) {
+    if (!next.active() || !looks_ahead_now(*m.policy)) {
       return;
     }
     const token_id mask = m.state->model.mask_token;

@@ -153,8 +153,9 @@ UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
   detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
-    if constexpr (What == mark::masked ||
-                  processing_committed<typename Policy::template part_type<I>>) {
+    using part_type = typename Policy::template part_type<I>;
+    if constexpr (What == mark::masked || processing_committed<part_type> ||
+                  block_rewriting<part_type>) {
       auto context = context_of<I>(m, cell, at);
       m.policy->template part_at<I>().track(list, context);
     }
@@ -183,7 +184,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;
         out[k].position = at.position;
-        out[k].step = at.step;
+        out[k].step = at.step - m.spared();
       }
     }
     if constexpr (logits_processor<part_type> &&
@@ -295,6 +296,16 @@ template <class Policy>
     return decides;
   }));
   return found;
+}
+
+/// True if the checked token of a committed position stands.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool
+accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::verifies>;
+  auto context = context_of<I>(m, m.cell_of(c.position), at);
+  const auto narrow = c.template as<Policy::template part_type<I>::required>();
+  return m.policy->template part_at<I>().accepts(narrow, context);
 }
 
 /// Calls the renoising part for the next token of a position that is not committed or, with `last`,

@@ -166,7 +166,8 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
     slot_state& s = *m.state;
     const range scored = m.status->next.score;
     const index_t commits = commits_of(t, m);
-    index_t spare = commits - losses_of(t, m) - 1;  // so many may be remasked at no cost
+    // So many may be remasked at no cost; phase::remask_least() has counted its commits.
+    index_t spare = remasks_least_now(*m.policy) ? 0 : commits - losses_of(t, m) - 1;
     const std::int64_t most = detail::most_remasked(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
       if (m.roles[i] != role::bystander || !m.reads(winner_of(m), i) ||
@@ -235,6 +236,7 @@ UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
   const index_t newly_committed = w.noted - w.before - w.rewritten;
   q.masked_count -= newly_committed - w.opened;
   q.changed += w.noted - w.before;
+  q.new_commits = newly_committed + w.before;
   if (w.noted > w.before) {
     if (w.before > 0) {
       m.entries[w.at_placed] = w.placed;

@@ -4,6 +4,9 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
+#include <unmask/step/revise.hpp>
+#include <unmask/step/rewrite_block.hpp>
+#include <unmask/step/verify.hpp>
 
 /// The step after the read of the logits: one implementation for every backend, run by one thread
 /// group per slot.
@@ -25,15 +28,26 @@ UNMASK_HD inline void begin_report(const auto& t, const slot_arrays& m) {
 /// The phases of a step, in their order. Each reads and writes the slot's memory.
 namespace step_phase {
 
-/// Clears the changes of the previous step, and selects the branch whose rows this step uses.
+/// Lane 0: clears the changes of the previous step.
+UNMASK_HD inline void clear_changes(const slot_arrays& m) {
+  m.state->view.changed = 0;
+  m.state->view.rewritten = m.state->view.length;
+  m.state->view.moved = m.state->view.length;
+  m.state->view.first_changed = m.state->view.length;
+}
+
+/// Clears the changes of the previous step, and selects the branch whose rows this step uses: with
+/// drafts, the sequence itself.
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if (t.lane() == 0) {
-    m.state->view.changed = 0;
-    m.state->view.rewritten = m.state->view.length;
-    m.state->view.first_changed = m.state->view.length;
+    clear_changes(m);
+  }
+  if constexpr (Policy::drafts) {
+    begin_drafts(t, m);
   }
   step::select_winner(t, m);
+  phase::swap_hidden(t, m, false);
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
@@ -58,13 +72,22 @@ template <class Policy>
   return count;
 }
 
-/// Sets the role of each of `count` candidates, and ensures progress.
+/// Sets the role of each of `count` candidates, and ensures progress; or checks drafts.
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if (phase::hides(m)) {
+    phase::revise(t, m);
+    return;
+  }
+  if (phase::checks(m)) {
+    phase::verify(t, m);
+    return;
+  }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
   phase::commit_more_than_remask(t, m, count);
+  keep_to_draft(t, m);
 }
 
 /// Refuses accepted candidates that cannot stand together with those before them; then masks the
@@ -75,17 +98,20 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   phase::gate(t, m, count, answer);
   phase::remask_least(t, m);
   phase::gate_of_remasked(t, m, answer);
+  phase::hide_lowest(t, m);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   phase::record_probe_results(t, m);
+  phase::rewrite_block(t, m);
   if (!renoises_now(*m.policy)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
   }
+  phase::move_text(t, m);
   phase::review(t, m);
 }
 
@@ -98,6 +124,36 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
   }
   t.sync();
   phase::want_rows(t, m);
+}
+
+/// True if the step has led to a draft, from whose rows the next step is to be decided: starts that
+/// step. Otherwise completes the report of the pass.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool has_reached_draft(const auto& t, const slot_memory<Policy>& m) {
+  bool has_reached = false;
+  if constexpr (Policy::drafts) {
+    if (drafts_now(*m.policy)) {
+      t.sync();
+      has_reached = m.status->next.branches > 0;
+      t.sync();
+      if (t.lane() == 0) {
+        if (has_reached) {
+          set_aside(m);
+          clear_changes(m);
+        } else {
+          put_back(m);
+        }
+      }
+      t.sync();
+      if (has_reached) {
+        begin_report(t, m);
+      }
+    }
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+  return has_reached;
 }
 
 /// Prepares the inputs of the next read.
@@ -118,8 +174,24 @@ UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* an
   }
 }
 
-/// Decides one step of one slot from the records in m.records, and plans the next. `answer` are the
-/// constraints of the sequence, or null.
+/// Decides a step from the rows of the winner, and plans the next. Returns the scored range.
+template <class Policy, class Answer>
+UNMASK_HD range decide_rows(const deciding_group auto& t,
+                            const slot_memory<Policy>& m,
+                            Answer* answer) {
+  step_phase::process(t, m);
+  const index_t count = step_phase::rank(t, m);
+  step_phase::apply_commit_rule(t, m, count);
+  step_phase::gate(t, m, count, answer);
+  const range scored = m.status->next.score;
+  step_phase::commit(t, m, answer);
+  place(m, answer);
+  step_phase::plan(t, m);
+  return scored;
+}
+
+/// Decides one step of one slot from the records in m.records, with drafts perhaps several, and
+/// plans the next. `answer` are the constraints of the sequence, or null.
 ///
 /// Cost: O(n log^2 n) exchanges for n scored positions, distributed over the thread group.
 /// Allocates nothing and waits only at the group's barriers.
@@ -131,34 +203,49 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
-  step_phase::process(t, m);
-  const index_t count = step_phase::rank(t, m);
-  step_phase::apply_commit_rule(t, m, count);
-  step_phase::gate(t, m, count, answer);
-  const range scored = m.status->next.score;
-  step_phase::commit(t, m, answer);
-  place(m, answer);
-  step_phase::plan(t, m);
+  range scored;
+  do {
+    scored = decide_rows(t, m, answer);
+  } while (step_phase::has_reached_draft(t, m));
   create_branches(t, m, scored);
+  create_drafts(t, m, scored);
   step_phase::prepare_reads(t, m);
+  phase::swap_hidden(t, m, true);
 }
 
-/// Lane 0: the view of a sequence that is about to begin.
-UNMASK_HD inline void begin_view(const slot_arrays& m) {
+/// Length of the sequence at its start.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t begin_length([[maybe_unused]] const Policy& p,
+                                             const sequence_shape& g) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::grows>;
+  if constexpr (I < Policy::part_total) {
+    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
+  } else {
+    return g.length;
+  }
+}
+
+/// Lane 0: the view of a sequence that is about to begin, so long.
+UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
   s.view.step = -1;
   s.view.tokens = s.tokens;
   s.view.marks = m.marks;
   s.view.prompt_length = g.prompt_length;
-  s.view.length = g.length;
-  s.view.rewritten = g.length;
-  s.view.first_changed = g.length;
+  s.view.length = length;
+  s.view.rewritten = length;
+  s.view.moved = length;
+  s.view.first_changed = length;
   s.view.commits = m.entries;
   s.view.block_length = g.block_length;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
-  s.view.masked_count = s.view.masked_in({g.prompt_length, g.length});
+  s.view.mask_token = s.model.mask_token;
+  s.view.masked_count = s.view.masked_in({g.prompt_length, length});
+  if (m.drafts != nullptr) {
+    *m.drafts = {};
+  }
 }
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
@@ -178,13 +265,16 @@ UNMASK_HD void begin(const deciding_group auto& t,
     if (is_masked) {
       s.tokens[p] = s.model.mask_token;
     }
+    if constexpr (Policy::rewrites_blocks) {
+      m.inserted[p] = false;
+    }
   }
   for (index_t i = t.lane(); i < m.window; i += t.lanes()) {
     m.reset(i);
   }
   t.sync();
   if (t.lane() == 0) {
-    begin_view(m);
+    begin_view(m, begin_length(*m.policy, g));
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/constrained_field.hpp>
 #include <unmask/step/outcome.hpp>
 
 #include <span>
@@ -16,12 +17,7 @@ namespace UNMASK_NAMESPACE::step {
 /// The constraints of a backend that has none.
 struct no_constraints {};
 
-/// A token that the constraints of a sequence place themselves.
-struct placed_token {
-  index_t position = 0;
-  token_id token = no_token;
-  bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
-};
+using detail::placed_token;
 
 namespace phase {
 

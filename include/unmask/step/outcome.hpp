@@ -145,7 +145,7 @@ template <class Policy>
   candidate_entry e{placed};
   e.outcome = candidate_outcome::from_branch;
   e.committed = true;
-  if constexpr (Policy::branches) {
+  if constexpr (Policy::looks_ahead) {
     e.part = text_index_of<detail::part_that<Policy, &part_traits::branches>>(*m.policy);
   } else {
     static_cast<void>(m);

@@ -62,6 +62,7 @@ class pending_request {
   // True if there is a segment that was not read yet, or one that was.
   [[nodiscard]] bool any(bool unread) const;
   void add(index_t slot, const slot_status& status, index_t b);
+  void add(const segment& s);
 
   fixed_array<segment> segments_;  ///< [0, count_) are of this request
   fixed_array<bool> unread_;       ///< true for each segment that read() has not read yet
@@ -79,7 +80,7 @@ UNMASK_LIBRARY bool pending_request::make(std::span<const slot_status> statuses)
   changed_ = false;
   for (std::size_t slot = 0; slot < statuses.size(); ++slot) {
     const plan& next = statuses[slot].next;
-    for (index_t b = 0; next.active() && !left_out_[slot] && b <= next.branches; ++b) {
+    for (index_t b = 0; next.active() && !left_out_[slot] && b < next.segments(); ++b) {
       add(static_cast<index_t>(slot), statuses[slot], b);
     }
   }
@@ -172,12 +173,22 @@ UNMASK_LIBRARY bool pending_request::any(bool unread) const {
 
 UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status, index_t b) {
   const plan& next = status.next;
+  if (b > next.branches) {
+    segment shadow = segments_[count_ - 1];
+    shadow.query = next.shadow;
+    shadow.rows = status.shadow_rows;
+    shadow.attention = attention_kind::shadow;
+    shadow.shadow_of = static_cast<index_t>(count_) - 1;
+    return add(shadow);
+  }
+  const range tokens = next.placed(b);
+  const std::span<const placement> placed{next.branch + tokens.first,
+                                          static_cast<std::size_t>(tokens.size())};
   segment s{.slot = slot,
             .branch = b,
-            .placed = b > 0 ? next.branch[b - 1] : placement{},
+            .placed = placed,
             .query = next.query,
             .rows = status.rows,
-            .first_row = rows_,
             .keys = next.keys,
             .evict = next.evict,
             .attention = next.attention,
@@ -188,7 +199,12 @@ UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status
     s.keys.last -= next.score.last - last;
     s.rows.last = math::min(s.rows.last, math::max(last - 1 - next.logits_shift, 0) + 1);
   }
+  add(s);
+}
+
+UNMASK_LIBRARY void pending_request::add(const segment& s) {
   segments_[count_] = s;
+  segments_[count_].first_row = rows_;
   unread_[count_++] = true;
   rows_ += s.rows.size();
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <unmask/step/commit.hpp>
+#include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/remask_least.hpp>
+#include <unmask/step/revise.hpp>
 
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
@@ -58,12 +60,26 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
 /// Lane 0: completes the view of the step that ends.
 UNMASK_HD inline void close_view(const slot_arrays& m) {
   sequence_view& q = m.state->view;
-  q.committed_prefix = q.first_masked_in({q.committed_prefix, q.length});
+  const plan& now = m.status->next;
+  const index_t end = now.drafts ? now.score.first : q.length;
+  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
   q.commit_count = m.status->report.last_commits;
   if (q.commit_count > 0) {
     q.latest = m.entries[q.commit_count - 1].position;
   }
   m.state->reached = math::max(m.state->reached, m.status->next.query.last);
+}
+
+/// Lane 0: writes the EOS token after the end of a sequence that might have been longer.
+template <class Policy>
+UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::rewrites_blocks) {
+    const slot_state& s = *m.state;
+    const bool fills = s.model.eos_token != no_token;
+    for (index_t p = s.view.length; fills && p < s.geometry.length; ++p) {
+      s.tokens[p] = s.model.eos_token;
+    }
+  }
 }
 
 /// Lane 0: makes `next` the plan of the slot, and reports it.
@@ -72,7 +88,7 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
   slot_status& out = *m.status;
   out.next = next;
   out.report.end = next.end;
-  out.report.forwards = q.step;
+  out.report.forwards = q.step - m.spared();
   out.report.committed_prefix = q.committed_prefix;
   out.report.answer_end = answer_end;
   out.report.masked = q.masked_count;
@@ -94,6 +110,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   if (next.end == ending::running && is_over && q.masked_count > 0) {
     next.end = ending::max_steps;
   }
+  if (next.end == ending::running && !is_over && plan_hiding(m, next)) {
+    return publish(m, next, end_of_answer);
+  }
   if (next.end != ending::running) {
     if (!renoises_now(*m.policy) ||
         q.step == 0) {  // a canvas that ends before its first step has no rows
@@ -110,19 +129,28 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
     schedule(m, next, at);
-    next.keys = next.query;
+    next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       end_of_answer = answer_end(m, next.end);
       fill(m);
     }
     masked_blocks(m, next);
+    if constexpr (Policy::shadows) {
+      next.shadow = shadows_now(*m.policy) ? next.score : range{};
+    }
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
     }
   }
+  if constexpr (Policy::drafts) {
+    keep_drafts(m, next);
+  }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
+  }
+  if (next.end != ending::running) {
+    fill_rest(m);
   }
   publish(m, next, end_of_answer);
 }
@@ -131,12 +159,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
 /// enter its pass through the layers.
 template <class Policy>
 UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  const plan& next = m.status->next;
-  range& rows = m.status->rows;
+  plan& next = m.status->next;
   const index_t shift = next.logits_shift;
   if (t.lane() == 0) {
     const index_t none = next.active() ? math::max(next.score.last - shift, index_t{0}) : 0;
-    rows = {none, none};
+    m.status->rows = {none, none};
+    m.status->shadow_rows = {none, none};
   }
   if (!next.active()) {
     return;
@@ -146,14 +174,27 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});
   };
-  static_cast<void>(with_first(
-      t, size, [&](index_t i) { return m.reads(i); }, [&](index_t i) { rows.first = row_of(i); }));
-  static_cast<void>(with_first(
-      t,
-      size,
-      [&](index_t k) { return m.reads(size - 1 - k); },
-      [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
-  t.sync();
+  const auto list = [&](range& rows, const auto& reads) {
+    static_cast<void>(with_first(t, size, reads, [&](index_t i) { rows.first = row_of(i); }));
+    static_cast<void>(with_first(
+        t,
+        size,
+        [&](index_t k) { return reads(size - 1 - k); },
+        [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
+    t.sync();
+  };
+  if constexpr (Policy::shadows) {
+    if (!next.shadow.empty()) {
+      list(m.status->shadow_rows, [&](index_t i) { return m.reads_in(1, i); });
+      list(m.status->rows, [&](index_t i) { return m.reads_in(0, i); });
+      if (t.lane() == 0 && m.status->shadow_rows.empty()) {
+        next.shadow = {};  // nothing is committed there
+      }
+      t.sync();
+      return;
+    }
+  }
+  list(m.status->rows, [&](index_t i) { return m.reads(i); });
 }
 
 /// Lists, for each position that the next step reads, the tokens that the read excludes.
@@ -186,8 +227,9 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
         }
       }
       if constexpr (Policy::branches) {
-        for (index_t b = 0; b < (reads_sequence_now(*m.policy) ? next.branches : 0); ++b) {
-          list.add(next.branch[b].token);
+        const index_t placed = next.placed(next.branches).last;
+        for (index_t k = 0; k < (reads_sequence_now(*m.policy) ? placed : 0); ++k) {
+          list.add(next.branch[k].token);
         }
       }
       m.tracked_count[i] = list.size();

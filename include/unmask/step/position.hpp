@@ -51,6 +51,9 @@ UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
     if (b >= s.blocks_seen) {
       s.block_step[cell] = s.view.step;
       s.block_masked_at_first[cell] = s.block_masked[cell];
+      if (m.drafts != nullptr) {
+        m.drafts->spared_before[cell] = m.drafts->spared;
+      }
     }
   }
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
@@ -331,7 +334,14 @@ template <statistics S>
 [[nodiscard]] UNMASK_HD inline commit_entry entry_of(
     const slot_arrays& m, index_t position, token_id token, float log_probability, index_t rank) {
   const step_info at = info_of(*m.state, m.status->next, position);
-  return {m.slot, position, token, log_probability, at.step, at.block_index, at.block_step, rank};
+  return {m.slot,
+          position,
+          token,
+          log_probability,
+          at.step - m.spared(),
+          at.block_index,
+          at.block_step - m.spared_in(at.block_index),
+          rank};
 }
 
 /// Lane 0: writes a token to a masked position, and reports it.

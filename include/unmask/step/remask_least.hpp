@@ -51,13 +51,17 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
     const auto& part = m.policy->template part_at<I>();
     slot_state& s = *m.state;
     const range scored = m.status->next.score;
-    const step_info at = info_of(s, m.status->next, scored.first);
+    step_info at = info_of(s, m.status->next, scored.first);
     auto context = context_of<I>(m, m.cell_of(scored.first), at);
-    std::int64_t free = may_wait(m) ? 0 : -1;  // so many may be masked at no cost
+    std::int64_t charged = s.remasked;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      free += t.count(is_there && is_accepted(m.roles[i])).all;
+      at.commits += t.count(is_there && is_accepted(m.roles[i])).all;
     });
-    const std::int64_t most = free + detail::most_remasked(*m.policy, s.geometry) - s.remasked;
+    charged -= may_wait(m) ? at.commits : math::max(at.commits - 1, index_t{0});
+    if (t.lane() == 0) {
+      s.remasked = charged;
+    }
+    const std::int64_t most = detail::most_remasked(*m.policy, s.geometry) - charged;
     const std::int64_t wanted = part.remask_count(context);
     index_t remasking_part = text_index_of<I>(*m.policy);
     if constexpr (requires { part.remasking_part(); }) {
@@ -87,7 +91,7 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
     });
     if (t.lane() == 0) {
       m.status->report.forced -= forced;
-      s.remasked += masked > free ? masked - free : 0;
+      s.remasked = charged + masked;
     }
     t.sync();
   }

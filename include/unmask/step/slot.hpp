@@ -85,6 +85,11 @@ struct slot_memory : slot_arrays {
         return false;  // its row left the pass
       }
     }
+    if constexpr (Policy::revises) {
+      if (status->next.hides) {
+        return hidden[i].checked;
+      }
+    }
     const mark what = marks[status->next.score.first + i];
     if constexpr (Policy::edits_tokens) {
       return what == mark::masked || (what == mark::committed && edits_tokens_now(*policy));
@@ -93,7 +98,7 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// The same for one branch, in which the position of the placed token is not masked.
+  /// The same for one branch, in which the positions of the placed tokens are not masked.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
@@ -102,7 +107,19 @@ struct slot_memory : slot_arrays {
         return false;
       }
     }
-    return reads(i) && (branch == 0 || now.branch[branch - 1].position != position);
+    return reads(i) && !now.places(branch, position);
+  }
+
+  /// The same for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
+  /// positions in segment 0 and the committed ones in segment 1.
+  [[nodiscard]] UNMASK_HD bool reads_in(index_t segment, index_t i) const {
+    if constexpr (Policy::shadows) {
+      const plan& now = status->next;
+      if (!now.shadow.empty()) {
+        return reads(i) && (marks[now.score.first + i] == mark::committed) == (segment == 1);
+      }
+    }
+    return reads(segment, i);
   }
 
   /// True if scored position i is masked in a branch.
@@ -110,9 +127,18 @@ struct slot_memory : slot_arrays {
     return marks[status->next.score.first + i] == mark::masked && reads(branch, i);
   }
 
-  /// The record of scored position i in a branch.
-  [[nodiscard]] UNMASK_HD record<contents>& row(index_t branch, index_t i) const {
-    return records[branch * window + i];
+  /// The place of scored position i among the rows of all branches, as it is read in a segment: a
+  /// shadow has the places that its sequence does not read.
+  [[nodiscard]] UNMASK_HD index_t place_of(index_t segment, index_t i) const {
+    if constexpr (Policy::shadows) {
+      return (status->next.shadow.empty() ? segment * window : 0) + i;
+    } else {
+      return segment * window + i;
+    }
+  }
+  /// The record of scored position i in a segment.
+  [[nodiscard]] UNMASK_HD record<contents>& row(index_t segment, index_t i) const {
+    return records[place_of(segment, i)];
   }
 
   /// The record of scored position i in the branch with which the step continues.
@@ -134,7 +160,7 @@ struct slot_memory : slot_arrays {
     tracked_logits w;
     if constexpr (tracks) {
       w = {tracked_of(i),
-           branch_logits + std::ptrdiff_t{branch * window + i} * tracked_capacity,
+           branch_logits + std::ptrdiff_t{place_of(branch, i)} * tracked_capacity,
            tracked_count[i],
            suppressed,
            state->suppressed_count};
@@ -189,9 +215,12 @@ struct slot_memory : slot_arrays {
 template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_needs needs_of(const session_capacity& capacity) {
   return {.branches = Policy::branches ? capacity.branches : 0,
+          .drafts = Policy::drafts,
           .compares = Policy::compares,
           .anchors = Policy::anchors,
           .layered = Policy::layered,
+          .moves = Policy::rewrites_blocks,
+          .revises = Policy::revises,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,
           .probes = Policy::probes};
 }

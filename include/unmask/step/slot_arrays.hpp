@@ -16,6 +16,8 @@ struct slot_status {
   /// Rows of logits that the next step needs; contiguous, the first and the last are of masked
   /// positions.
   range rows;
+  /// The same of the shadow segment: the first and the last are of committed positions.
+  range shadow_rows;
   sequence_report report;
 };
 
@@ -36,10 +38,24 @@ struct slot_state {
   index_t block_step[max_active_blocks] = {};
   index_t block_masked_at_first[max_active_blocks] = {};
   index_t block_masked[max_active_blocks] = {};
+  /// How the text moves after the writes of this step: whether it does, the size that the scored
+  /// range gets, the positions that are appended to it and their token.
+  struct text_moves {
+    bool any = false;
+    index_t size = 0;
+    index_t appended = 0;
+    token_id token = no_token;
+  };
+  text_moves moves;
   /// A pass has computed every position before this one.
   index_t reached = 0;
-  /// Remasked tokens that were not outnumbered by the commits of their step.
+  /// Remasked tokens that were not outnumbered by the commits of their step; with a part that
+  /// remasks the least certain, by all commits so far, and negative while more may be remasked.
   std::int64_t remasked = 0;
+  /// Positions that the next pass hides and reads, and whether a step decides again what it
+  /// committed.
+  index_t hidden_count = 0;
+  bool decides_again = false;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
@@ -66,10 +82,29 @@ enum class role : std::uint8_t {
   return r == role::accepted || r == role::forced;
 }
 
+/// A committed token that a pass hides.
+struct hidden_token {
+  token_id token = no_token;  ///< no_token: not hidden
+  bool checked = false;       ///< it was committed before the step that hides it, and is read
+};
+
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {
   index_t part = -1;    ///< As candidate_entry::part.
   bool forced = false;  ///< Whether it was accepted after that part had rejected it.
+};
+
+/// State of the drafts of a sequence.
+struct draft_state {
+  index_t masked = 0;  ///< masked positions of the sequence when its pass was planned
+  index_t spared = 0;  ///< steps that were decided without a pass of their own
+  /// For block b, at b % max_active_blocks: such steps when it was first scored.
+  index_t spared_before[max_active_blocks] = {};
+  /// Tokens that steps before the last one of a pass have written, ascending; a draft's at most.
+  index_t entry_count = 0;
+  index_t traced_count = 0;
+  commit_entry entries[max_branches];
+  candidate_entry traced[max_branches];
 };
 
 /// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
@@ -102,19 +137,25 @@ using slot_layout = array_layout<64>;
 
 /// The arrays of a slot whose size depends on what the policy does.
 struct slot_needs {
-  index_t branches = 0;          ///< lookahead branches
+  index_t branches = 0;          ///< branches of lookahead or drafts
+  bool drafts = false;           ///< they are drafts
   bool compares = false;         ///< rows are compared with those of the previous step
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
+  bool moves = false;            ///< text may move
+  bool revises = false;          ///< a part looks at committed tokens without them
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
 
   /// The needs of both.
   [[nodiscard]] constexpr slot_needs joined(const slot_needs& other) const {
     return {.branches = math::max(branches, other.branches),
+            .drafts = drafts || other.drafts,
             .compares = compares || other.compares,
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
+            .moves = moves || other.moves,
+            .revises = revises || other.revises,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
             .probes = math::max(probes, other.probes)};
   }
@@ -156,12 +197,16 @@ struct slot_arrays {
   index_t* ranks = at.take<index_t>(window);
   /// Whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(needs.anchors ? window : 0);
+  /// The tokens that the next pass hides. Only if a part revises tokens.
+  hidden_token* hidden = at.take<hidden_token>(needs.revises ? window : 0);
   /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the
   /// lowest of its branch; [1 + branches] scores. Only with lookahead.
   float* lookahead_scores = at.take<float>(needs.branches > 0 ? rows : 0);
   bool* is_masked = at.take<bool>(needs.branches > 0 ? rows : 0);
   bool* is_low = at.take<bool>(needs.branches > 0 ? rows : 0);
   float* branch_scores = at.take<float>(needs.branches > 0 ? 1 + needs.branches : 0);
+  /// Only with drafts.
+  draft_state* drafts = at.take<draft_state>(needs.drafts ? 1 : 0);
   /// Tokens that the last step committed.
   commit_entry* entries = at.take<commit_entry>(window + 1);
   /// Candidates of the last step, and the reasons of the roles. Only with session_capacity::trace.
@@ -173,7 +218,17 @@ struct slot_arrays {
   token_probability* probe_results = at.take<token_probability>(places * needs.probes);
   token_id* suppressed = at.take<token_id>(max_suppressed);
   mark* marks = at.take<mark>(capacity.length);
+  /// By position: whether it was inserted. Only if text may move.
+  bool* inserted = at.take<bool>(needs.moves ? capacity.length : 0);
   layer_memory layers = layer_memory::taken(at, capacity, needs.layered);
+
+  /// Steps so far that were decided without a pass of their own.
+  [[nodiscard]] UNMASK_HD index_t spared() const { return drafts == nullptr ? 0 : drafts->spared; }
+  /// The same since a block was first scored.
+  [[nodiscard]] UNMASK_HD index_t spared_in(index_t block) const {
+    const index_t cell = block & (max_active_blocks - 1);
+    return drafts == nullptr ? 0 : drafts->spared - drafts->spared_before[cell];
+  }
 
   /// Stores why scored position i has its role; nothing without trace.
   UNMASK_HD void note(index_t i, role_reason why) const {

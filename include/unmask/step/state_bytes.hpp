@@ -18,8 +18,10 @@ template <class Policy>
   slot_needs needs = needs_of<Policy>(capacity);
   if constexpr (Policy::varies) {
     needs.branches = math::max(capacity.branches, detail::policy_branches(p));
+    needs.drafts = drafts_now(p);
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
+    needs.revises = revises_now(p);
   }
   return needs;
 }

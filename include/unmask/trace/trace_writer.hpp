@@ -127,7 +127,7 @@ class trace_writer {
         slot->branches.clear();
         slot->layers.clear();
       } else {
-        slot->branches.push_back(s.placed);
+        slot->branches.push_back(s.placed.back());
       }
       slot->passes.emplace_back(s.query, s.keys);
     }

@@ -33,7 +33,7 @@ void insertion_sort(Iterator first, Iterator last, Before before) {
 struct decoded {
   bool right = false;            ///< Whether the answer is accepted.
   double forwards = 0.0;         ///< Forward passes.
-  double segments = 0.0;         ///< The same, every lookahead branch counted.
+  double segments = 0.0;         ///< The same, every branch counted.
   double layer_positions = 0.0;  ///< Positions that each layer computed, summed.
   double seconds = 0.0;          ///< Time in the engine.
 

@@ -16,8 +16,8 @@
 namespace unmask::testing::running_field_test {
 namespace {
 
-using detail::constraints::automaton_field;
 using detail::constraints::lift;
+using detail::constraints::running_field;
 using detail::constraints::set_pool;
 
 std::shared_ptr<set_pool> pool_of(const language& l, const constraint_limits& limits) {
@@ -76,13 +76,13 @@ bool allows(const void* of, token_id token, index_t position) {
   return token != r.banned || position >= r.until;
 }
 
-std::unique_ptr<automaton_field> begin(const std::shared_ptr<set_pool>& pool, const request& r) {
+std::unique_ptr<running_field> begin(const std::shared_ptr<set_pool>& pool, const request& r) {
   const constrained_field field{.behind = r.behind};
-  const detail::field_start with{.tokens = r.tokens,
-                                 .suppressed = r.suppressed,
-                                 .allows = r.banned >= 0 ? &allows : nullptr,
-                                 .policy = &r};
-  return std::make_unique<automaton_field>(pool, field, with);
+  detail::answer_start with;
+  with.suppressed = r.suppressed;
+  with.allows = r.banned >= 0 ? &allows : nullptr;
+  with.policy = &r;
+  return std::make_unique<running_field>(pool, field, 0, r.tokens, with);
 }
 
 bool has_token(const std::uint32_t* mask, std::size_t v) {
@@ -123,7 +123,7 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
   const auto pool = pool_of(l, limits);
   const request r = random_field(d, l);
   std::vector<token_id> x = r.tokens;
-  std::unique_ptr<automaton_field> field;
+  std::unique_ptr<running_field> field;
   try {
     field = begin(pool, r);
   } catch (const std::invalid_argument& e) {
@@ -281,7 +281,7 @@ TEST(running_field, has_as_many_sequences_as_are_started) {
   l.bytes.accepting.assign(l.bytes.accepting.size(), 1);
   const auto pool = pool_of(l, {.bytes = 1 << 18, .entries = 8});
   const request two{.tokens = {no_token, no_token}};
-  std::vector<std::unique_ptr<automaton_field>> fields;
+  std::vector<std::unique_ptr<running_field>> fields;
   for (int i = 0; i < 20; ++i) {
     fields.push_back(begin(pool, two));  // six sets each
   }

@@ -62,6 +62,13 @@ TEST(composition, rules_say_what_does_not_go_together) {
   EXPECT_EQ((broken<remask_below, remask_current_below>()),
             (one{goes_together::remasking_in_one_way::why}));
   EXPECT_EQ((broken<early_skip, lookahead>()), (one{goes_together::layers_without_branches::why}));
+  EXPECT_EQ((broken<early_skip, drafts>()), (one{goes_together::layers_without_branches::why}));
+  EXPECT_EQ((broken<lookahead, drafts>()), (one{goes_together::one_lookahead::why}));
+  EXPECT_EQ((broken<edit_committed, drafts>()),
+            (one{goes_together::drafts_of_tokens_that_stay::why}));
+  EXPECT_EQ((broken<sampling, drafts>()), (one{goes_together::drafts_of_best_tokens::why}));
+  EXPECT_EQ((broken<trace_credit<>, drafts>()), (one{goes_together::drafts_without_memory::why}));
+  EXPECT_TRUE((broken<repetition_penalty<>, drafts>().empty()));
   EXPECT_EQ((broken<stable_and_confident, eos_penalty>()),
             (one{goes_together::comparison_alone::why}));
 }

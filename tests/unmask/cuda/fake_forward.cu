@@ -9,13 +9,14 @@ namespace {
 
 template <class T>
 __global__ void fill_rows(segment s,
+                          placed_tokens placed,
                           const token_id* tokens,
                           index_t length,
                           T* rows,
                           index_t vocab,
                           std::ptrdiff_t stride) {
   const auto r = static_cast<index_t>(blockIdx.x);
-  const std::uint32_t key = row_key(tokens, length, s.rows.first + r, s.branch > 0, s.placed);
+  const std::uint32_t key = row_key(tokens, length, s.rows.first + r, placed);
   for (auto v = static_cast<index_t>(threadIdx.x); v < vocab;
        v += static_cast<index_t>(blockDim.x)) {
     rows[r * stride + v] = encode_units<T>(fake_logit(key, v));
@@ -33,8 +34,13 @@ void fake_forward(const segment& s,
   if (s.rows.empty()) {
     return;
   }
-  fill_rows<<<static_cast<unsigned>(s.rows.size()), 256, 0, stream>>>(
-      s, tokens, length, const_cast<T*>(logits.data), logits.columns, logits.stride);
+  fill_rows<<<static_cast<unsigned>(s.rows.size()), 256, 0, stream>>>(s,
+                                                                      placed_tokens(s),
+                                                                      tokens,
+                                                                      length,
+                                                                      const_cast<T*>(logits.data),
+                                                                      logits.columns,
+                                                                      logits.stride);
   device::check(cudaGetLastError(), "launch of fill_rows");
 }
 

@@ -19,12 +19,30 @@ namespace unmask::testing {
   return x ^ (x >> 16U);
 }
 
-/// Key of a row: the tokens at r - 1, r and r + 1, one of them replaced by `placed`.
+/// The tokens that a branch places, as an argument of a kernel.
+struct placed_tokens {
+  placement all[max_branches];
+  index_t count = 0;
+
+  explicit placed_tokens(const segment& s) {
+    for (const placement& p : s.placed) {
+      all[count++] = p;
+    }
+  }
+  [[nodiscard]] UNMASK_HD token_id at(index_t position, token_id token) const {
+    for (index_t k = 0; k < count; ++k) {
+      token = all[k].position == position ? all[k].token : token;
+    }
+    return token;
+  }
+};
+
+/// Key of a row: the tokens at r - 1, r and r + 1, with those that a branch has placed.
 [[nodiscard]] UNMASK_HD inline std::uint32_t
-row_key(const token_id* tokens, index_t length, index_t r, bool places, const placement& placed) {
+row_key(const token_id* tokens, index_t length, index_t r, const placed_tokens& placed) {
   std::uint32_t key = scrambled(static_cast<std::uint32_t>(r));
   for (index_t p = r > 0 ? r - 1 : 0; p <= r + 1 && p < length; ++p) {
-    const token_id token = places && p == placed.position ? placed.token : tokens[p];
+    const token_id token = placed.at(p, tokens[p]);
     key = scrambled(key ^ static_cast<std::uint32_t>(token));
   }
   return key;
@@ -80,8 +98,9 @@ void fake_forward_on_host(const segment& s,
                           T* rows,
                           index_t vocab,
                           std::ptrdiff_t stride) {
+  const placed_tokens placed(s);
   for (index_t r = 0; r < s.rows.size(); ++r) {
-    const std::uint32_t key = row_key(tokens, length, s.rows.first + r, s.branch > 0, s.placed);
+    const std::uint32_t key = row_key(tokens, length, s.rows.first + r, placed);
     for (index_t v = 0; v < vocab; ++v) {
       rows[r * stride + v] = encode_units<T>(fake_logit(key, v));
     }

@@ -46,7 +46,12 @@ TEST(EmulatedGoldens, RulesByName) {
                            "uncode.jsonl",
                            "remdm_loop.jsonl",
                            "remdm_conf.jsonl",
-                           "rcr.jsonl"}) {
+                           "rcr.jsonl",
+                           "freedave.jsonl",
+                           "wino.jsonl",
+                           "linear_spec.jsonl",
+                           "indel.jsonl",
+                           "daedal.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
       const auto name = line.get<std::string>("rule");
       const auto rules = rules_by_name();
@@ -59,7 +64,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 10U);
+  EXPECT_EQ(count.size(), 15U);
 }
 
 }  // namespace

@@ -56,13 +56,22 @@ inline constexpr const char* decoded_texts[] = {
     "tokens_per_step(2) + edit_committed(0.4) + remask_current_below(0.2, 5)",
     "tokens_per_step(2) + remask_below(0.4) + sampling",
     "threshold(0.5) + edit_committed + lookahead(2) + sampling + top_k(4)",
+    "joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)",
+    "daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)",
     "any_of(frechet(0.4), finish(0.5, 0.1), moving_threshold(0.5, 0.2)) + "
     "block_at_delimiter([1, 3], 0.1, 0.5)",
     "position_frequency([1, 3], [0.2, 0.1], lambda=0.1) + "
     "any_of(entropy_below(1), ascending_step_size) + sliding_block(5)",
     "running_confidence(3, mode=cosine) + semi_autoregressive(whole_prefix=true)",
     "linear_position([1, 3], [0.2, 0.1], lambda=0.3) + remdm_loop(2, 0.5, 2) + single_block",
-    "by_margin + remdm_conf(2)"};
+    "by_margin + remdm_conf(2)",
+    "tokens_per_step(1) + drafts(3) + dual_cache(4, 2)",
+    "by_margin + threshold(0.3) + drafts(2, 2, partial=true) + repetition_penalty(1.5)",
+    "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos",
+    "wino(0.3, 0.4)",
+    "by_margin + any_of(wino(0.2, 0.6), threshold(0.5)) + neighbour_penalty",
+    "linear_spec(window=5, start=2)",
+    "threshold(0.3) + self_speculation(6) + repetition_penalty(1.5) + stop_at_eos + sampling"};
 
 /// For engines that compute single positions of a layer.
 inline constexpr const char* texts_of_layers[] = {

@@ -36,14 +36,14 @@ TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
     for (const known_part& second : known_parts()) {
       const auto reads_file = [](const known_part& p) { return p.name == "calibrated_threshold"; };
       if (first.name == second.name || reads_file(first) || reads_file(second) ||
-          (first.stage == second.stage && first.stage != part_stage::logits_processor)) {
+          (first.stage == second.stage && first.stage != part_stage::logits_processor) ||
+          (first.decides() && second.decides())) {
         continue;
       }
       composition together;
       together.add(first.traits);
       together.add(second.traits);
-      const bool commits =
-          first.stage == part_stage::commit_rule || second.stage == part_stage::commit_rule;
+      const bool commits = first.decides() || second.decides();
       const std::string text =
           text_of(first) + "+" + text_of(second) + (commits ? "" : "+tokens_per_step");
       std::string said;

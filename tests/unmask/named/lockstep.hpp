@@ -64,8 +64,12 @@ index_t expect_same_decode(decoding<named_policy> named,
       EXPECT_EQ(a->segments[i].query, b->segments[i].query);
       EXPECT_EQ(a->segments[i].keys, b->segments[i].keys);
       EXPECT_EQ(a->segments[i].evict, b->segments[i].evict);
-      EXPECT_EQ(a->segments[i].placed.token, b->segments[i].placed.token);
-      EXPECT_EQ(a->segments[i].placed.position, b->segments[i].placed.position);
+      const std::size_t placed = a->segments[i].placed.size();
+      EXPECT_EQ(placed, b->segments[i].placed.size());
+      for (std::size_t k = 0; k < std::min(placed, b->segments[i].placed.size()); ++k) {
+        EXPECT_EQ(a->segments[i].placed[k].token, b->segments[i].placed[k].token);
+        EXPECT_EQ(a->segments[i].placed[k].position, b->segments[i].placed[k].position);
+      }
     }
     named.supply(q, *a);
     composed.supply(q, *b);

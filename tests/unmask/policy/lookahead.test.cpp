@@ -51,7 +51,7 @@ index_t winner_of(const Lookahead& ahead, const std::vector<std::vector<float>>&
   }
   decide_once(s, x, [&](const segment& part, index_t p) {
     index_t k = p - 1;  // among the masked positions of the branch
-    k -= part.branch > 0 && part.placed.position < p ? 1 : 0;
+    k -= part.branch > 0 && part.placed.front().position < p ? 1 : 0;
     return row_of_lookahead_score(
         lookahead_scores[static_cast<std::size_t>(part.branch)][static_cast<std::size_t>(k)]);
   });
@@ -189,8 +189,8 @@ bool operator==(const decode_of& a, const decode_of& b) {
 script rows_of(const dense_request& q, const std::vector<token_id>& text) {
   return [&q, &text](const segment& part, index_t p) {
     std::vector<token_id> x(text.begin(), text.begin() + part.query.last);
-    if (part.branch > 0) {
-      x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+    for (const auto& placed : part.placed) {
+      x[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     return q.logits.row(x, std::max(p - q.model.logits_shift, 0));
   };
@@ -302,7 +302,7 @@ double naive_score(const lookahead_by<Ranking>& part,
   std::vector<double> lookahead_scores;
   for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
     if (text[static_cast<std::size_t>(p)] != q.model.mask_token ||
-        (s.branch > 0 && s.placed.position == p)) {
+        (s.branch > 0 && s.placed.front().position == p)) {
       continue;
     }
     std::vector<double> z;
@@ -318,7 +318,8 @@ double naive_score(const lookahead_by<Ranking>& part,
   const auto n = static_cast<double>(lookahead_scores.size());
   const auto counted =
       static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
-  const double creation = s.branch > 0 ? static_cast<double>(s.placed.lookahead_score) : 1.0;
+  const double creation =
+      s.branch > 0 ? static_cast<double>(s.placed.front().lookahead_score) : 1.0;
   const auto masks =
       std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
   const bool is_complete = s.branch > 0 && masks == 1;  // the answer
@@ -353,7 +354,7 @@ void expect_the_best_branch() {
     while (const auto request = s.next()) {
       const plan now = s.planned();
       const std::vector<segment> parts(request->segments.begin(), request->segments.end());
-      EXPECT_EQ(parts[0].placed.token, no_token);
+      EXPECT_TRUE(parts[0].placed.empty());
       double closest = 1.0;
       std::vector<double> scores;
       for (const segment& branch : parts) {

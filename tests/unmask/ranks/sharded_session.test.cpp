@@ -38,6 +38,7 @@ void for_each_policy(index_t vocab, const auto& use) {
   use(policy{by_entropy{}, threshold{0.7F}, lookahead{.branches = 2}, block_pipeline{}});
   use(policy{by_confidence{}, threshold{0.5F}, edit_committed{0.6F}, edited_blocks{}});
   use(policy{by_confidence{}, three_hold{0.6F}, trace_credit<8>{}, lookahead{.branches = 2}});
+  use(policy{by_margin{}, tokens_per_step{1}, drafts{.branches = 2}, dual_cache{}});
 }
 
 TEST(ranks_at_chunks, decide_bit_by_bit_what_one_session_decides) {

@@ -126,8 +126,8 @@ TEST(untyped_rows, plans_what_the_session_plans) {
     packed_rows<float> rows(request->rows, model.vocab, 0);
     for (const segment& part : request->segments) {
       tokens_of seen = ours[static_cast<std::size_t>(part.slot)];
-      if (part.branch > 0) {
-        seen[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      for (const auto& placed : part.placed) {
+        seen[static_cast<std::size_t>(placed.position)] = placed.token;
       }
       const fake_model fake{.seed = 17, .vocab = model.vocab};
       for (index_t r = 0; r < part.rows.size(); ++r) {

@@ -24,8 +24,8 @@ std::vector<float> forward(const forward_request& request,
   std::vector<float> out;
   for (const segment& s : request.segments) {
     std::vector<token_id> seen = tokens[static_cast<std::size_t>(s.slot)];
-    if (s.branch > 0) {
-      seen[static_cast<std::size_t>(s.placed.position)] = s.placed.token;
+    for (const auto& placed : s.placed) {
+      seen[static_cast<std::size_t>(placed.position)] = placed.token;
     }
     unsigned long hash = 7 + static_cast<unsigned long>(s.slot);
     for (const token_id t : seen) {

@@ -216,15 +216,19 @@ history decoded_with(const Policy& p, index_t block_length) {
     std::vector<float> z;
     for (const segment& g : request->segments) {
       std::vector<token_id> seen = h.tokens;
-      if (g.branch > 0) {
-        seen[std::size_t(g.placed.position)] = g.placed.token;
+      for (const auto& placed : g.placed) {
+        seen[std::size_t(placed.position)] = placed.token;
       }
       for (index_t r = g.rows.first; r < g.rows.last; ++r) {
         z.resize(z.size() + 12);
         model.row<float>(seen, r, std::span(z).last(12));
       }
       h.numbers.insert(h.numbers.end(),
-                       {g.query.first, g.query.last, g.rows.first, g.rows.last, g.placed.position});
+                       {g.query.first,
+                        g.query.last,
+                        g.rows.first,
+                        g.rows.last,
+                        g.placed.empty() ? 0 : g.placed.front().position});
     }
     h.numbers.insert(h.numbers.end(), {s.planned().score.first, s.planned().score.last});
     s.supply(host_logits<float>(z.data(), request->rows, 12));

@@ -42,7 +42,7 @@ TEST(pending_request, has_the_rows_of_each_branch) {
       EXPECT_EQ(segments[1].rows, (range{0, std::max(last - 1 - shift, 0) + 1}));
       EXPECT_EQ(segments[1].query, (range{0, last}));
       EXPECT_EQ(segments[1].keys, (range{0, last}));
-      EXPECT_EQ(segments[1].placed.token, 7);
+      EXPECT_EQ(segments[1].placed.front().token, 7);
       EXPECT_EQ(segments[1].first_row, 4 - shift);
       EXPECT_EQ(request.view().rows, 4 - shift + segments[1].rows.size());
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Policies from the command line: python -m unmask [-h] {parts,decode,tune,trace} ..."""
+"""Policies from the command line: python -m unmask [-h] {parts,decode,tune,trace,serve} ..."""
 from __future__ import annotations
 
 import argparse
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m unmask", description="Decoding policies for masked diffusion language models.")
     parser.add_argument("--version", action="version", version=f"unmask {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{parts,decode,tune,trace}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{parts,decode,tune,trace,serve}")
 
     def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -65,6 +65,21 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("file", help="a trace, JSON lines; - is standard input")
     made.add_argument("--other", metavar="FILE", help="a second one next to it; needs --html")
     made.add_argument("--html", metavar="FILE", help="write the page instead")
+
+    made = command("serve", _serve, "serve a model over OpenAI's protocol, with a page that shows decodes")
+    made.add_argument("--model", default="tiny", help="tiny, or a GGUF file for llama-cpp-python (%(default)s)")
+    made.add_argument("--policy", default="trace_credit + threshold(0.9) + stop_at_eos",
+                      help="of requests that name none (%(default)s)")
+    made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    made.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
+    made.add_argument("--slots", type=int, default=16, metavar="N", help="answers decoded together (%(default)s)")
+    made.add_argument("--waiting", type=int, default=512, metavar="N", help="answers that may wait (%(default)s)")
+    made.add_argument("--branches", type=int, default=0, metavar="N",
+                      help="lookahead branches of an answer, each a sequence more (%(default)s)")
+    made.add_argument("--threads", type=int, default=1, metavar="N", help="of the model and of the reads (%(default)s)")
+    made.add_argument("--time-limit", type=float, default=600.0, metavar="SECONDS", help="of an answer (%(default)s)")
+    made.add_argument("--api-key", default=os.environ.get("UNMASK_API_KEY"), metavar="KEY",
+                      help="clients must give it; default: the environment's UNMASK_API_KEY")
     return parser
 
 
@@ -165,6 +180,34 @@ def _trace(options: argparse.Namespace) -> None:
         raise ValueError("--other needs --html: text shows one trace")
     for line in summary(text):
         print(line)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    for name, least in (("slots", 1), ("waiting", 1), ("branches", 0), ("threads", 1), ("port", 0)):
+        if getattr(options, name) < least:
+            raise ValueError(f"--{name} must be at least {least}, got {getattr(options, name)}")
+    if not options.time_limit > 0:
+        raise ValueError(f"--time-limit must be positive, got {options.time_limit:g}")
+    try:
+        import uvicorn
+
+        from . import serve
+    except ImportError as error:
+        raise ValueError(f'{error}: pip install "unmask[server]"') from None
+    loopback = options.host in ("127.0.0.1", "::1", "localhost")
+    server = serve.Server(
+        serve.load(options.model, threads=options.threads),
+        policy=options.policy,
+        slots=options.slots,
+        waiting=options.waiting,
+        branches=options.branches,
+        threads=options.threads,
+        api_key=options.api_key,
+        hosts=["127.0.0.1", "[::1]", "localhost"] if loopback else None,  # not the name of another site
+        limits=serve.Limits(time=options.time_limit),
+    )
+    uvicorn.run(server.app, host=options.host, port=options.port, log_level="info", access_log=False,
+                timeout_graceful_shutdown=5)
 
 
 def summary(trace: str) -> Iterator[str]:

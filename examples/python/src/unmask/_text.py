@@ -41,6 +41,15 @@ def names(policy: str) -> Iterator[str]:
                 yield from names(_methods()[name])
 
 
+REWRITES = ("token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf")
+"""Families and names of parts that may replace or mask a committed token."""
+
+
+def rewrites(policy: str) -> bool:
+    """Whether a committed token may be replaced or masked before the end, so that none can be streamed."""
+    return any(name in REWRITES or families().get(name) in REWRITES for name in names(policy))
+
+
 def arguments(policy: str, name: str) -> dict[str, float] | None:
     """The numbers that a text gives to a part, defaults included; None if it has no such part."""
     written = re.search(rf"\b{name}\b\s*(?:\(([^()]*)\))?", policy)

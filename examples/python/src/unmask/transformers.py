@@ -22,10 +22,7 @@ _REFUSED = {
     "canvas": "its model is told no step's temperature or probabilities; use unmask.diffusers",
     "probe": "it returns no probabilities; use unmask.Session",
 }
-_REWRITES = {
-    name: "a streamer cannot take a token back"
-    for name in ("token editing", "remask", "edited_blocks")
-}
+_REWRITES = {name: "a streamer cannot take a token back" for name in _text.REWRITES}
 
 
 @dataclasses.dataclass
@@ -218,12 +215,13 @@ def _forward(model: Any, batch: Sequence[torch.Tensor], device: Any, model_kwarg
     return logits[0] if isinstance(logits, tuple) else logits
 
 
-def _copy_of(tokens: torch.Tensor, placed: tuple[int, int] | None) -> torch.Tensor:
-    """The sequence, or a branch of it, which has one more token."""
-    if placed is None:
+def _copy_of(tokens: torch.Tensor, placed: list[tuple[int, int]]) -> torch.Tensor:
+    """The sequence, or a branch of it, which has more tokens."""
+    if not placed:
         return tokens
     branch = tokens.clone()
-    branch[placed[0]] = placed[1]
+    for position, token in placed:
+        branch[position] = token
     return branch
 
 

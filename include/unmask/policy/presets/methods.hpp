@@ -14,6 +14,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/self_speculation.hpp>
 
 /// Complete methods: each function returns the policy of a paper, with the published values as
 /// defaults. Where the released code has other values, they are in released.hpp, whose parts and
@@ -63,6 +64,17 @@ template <int Slots = 64>
                                .at_once = max_active_blocks,
                                .whole_canvas = true,
                                .ends_at_eos = false}};
+}
+
+/// Linear self-speculation: drafts in one bidirectional pass, checked in a causal one. With
+/// `threshold` above 0 drafts commit at this confidence or more, the best one at least.
+///
+/// Source: `linear_spec_generate` of mlx-vlm for Nemotron-Labs-Diffusion, whose windows are
+/// `window` = min(block length, 32) and `start` = min(block length, 8); it stops at an EOS token:
+/// stop_at_eos.
+[[nodiscard]] constexpr auto linear_spec(float threshold = 0.0F,
+                                         const self_speculation& checks = {}) {
+  return policy{by_confidence{}, unmask::threshold{threshold, true}, checks};
 }
 
 /// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes

@@ -84,8 +84,8 @@ sequence_report decode_branches(const Policy& p, const made_up_model& model, ind
     std::vector<float> logits(static_cast<std::size_t>(request->rows) * columns);
     for (const segment& part : request->segments) {
       std::vector<token_id> x = tokens;
-      if (part.branch > 0) {
-        x[static_cast<std::size_t>(part.placed.position)] = part.placed.token;
+      for (const auto& placed : part.placed) {
+        x[static_cast<std::size_t>(placed.position)] = placed.token;
       }
       for (index_t r = 0; r < part.rows.size(); ++r) {
         const auto at = static_cast<std::size_t>(part.first_row + r) * columns;

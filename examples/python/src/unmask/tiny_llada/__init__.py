@@ -192,8 +192,8 @@ def decode(
     while (request := session.next()) is not None:
         passed = np.repeat(tokens[None], len(request.segments), 0)
         for row, segment in zip(passed, request.segments):
-            if segment.placed is not None:
-                row[segment.placed[0]] = segment.placed[1]
+            for position, token in segment.placed:
+                row[position] = token
         logits = model(passed)
         session.supply([rows[s.rows] for rows, s in zip(logits, request.segments)])
         if show is not None:

@@ -1,41 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/constraint/running_field.hpp>
 #include <unmask/core/check.hpp>
-#include <unmask/core/constrained_field.hpp>
-#include <unmask/core/sequence_view.hpp>
-#include <unmask/step/gate.hpp>
+#include <unmask/core/math.hpp>
 
 #include <memory>
 #include <span>
 #include <vector>
 
-namespace UNMASK_NAMESPACE::detail {
+namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The constraints of one sequence: its fields, by position of the sequence. Allocates in its
-/// constructor only.
-class constrained_answer {
+/// The constraints of one sequence: its fields, by position. Allocates in its constructor only.
+class answer_of_fields final : public constrained_answer {
  public:
-  /// Starts of the fields: `start` has what is the same for all.
-  struct context {
-    const model_info& model;
-    const sequence_shape& shape;
-    const token_id* tokens = nullptr;
-    std::span<const std::uint8_t> editable;
-    field_start start;
-    index_t window = 0;
-    bool trace = false;
-  };
+  using pool_of_field = const std::shared_ptr<set_pool>& (*)(const constrained_field& field);
 
-  /// Errors: std::invalid_argument for fields that overlap or are malformed, for a model that is
-  /// not the constraint's, and for a field that no string of its language fills.
-  constrained_answer(std::span<const constrained_field> fields, const context& with);
+  /// Errors: those of any_constraint::begin().
+  answer_of_fields(std::span<const constrained_field> fields,
+                   pool_of_field pool,
+                   const answer_start& with);
 
-  /// Bitmask of the tokens that are possible at a position, and-ed with `given` unless that is
-  /// null; `given` itself outside all fields. `is_there` is false if there is no memory for it
-  /// until release().
   [[nodiscard]] const std::uint32_t*
-  mask(index_t position, const std::uint32_t* given, bool& is_there) {
+  mask(index_t position, const std::uint32_t* given, bool& is_there) override {
     const part* const f = field_at(position);
     if (f == nullptr) {
       return given;
@@ -44,44 +31,33 @@ class constrained_answer {
     is_there = own != nullptr;
     return own;
   }
-  void release() {
+  void release() override {
     for (const part& f : parts_) {
       f.field->release();
     }
   }
-
-  // Called by the gate (step/gate.hpp).
-  [[nodiscard]] bool admits(index_t position, token_id token) const {
+  [[nodiscard]] bool admits(index_t position, token_id token) override {
     const part* const f = field_at(position);
     return f == nullptr || f->field->admits(position - f->where.first, token);
   }
-  void write(index_t position, token_id token) const {
+  void write(index_t position, token_id token) override {
     if (const part* const f = field_at(position)) {
       f->field->write(position - f->where.first, token);
     }
   }
-  /// Masks a position; nothing for one that step::placed_token is to be written at.
-  void mask(index_t position) const {
+  void mask(index_t position) override {
     if (chosen_.token == no_token || chosen_.position != position) {
       write(position, no_token);
     }
   }
-  /// True if no other token is possible at a position, which is to be filled then.
-  [[nodiscard]] bool is_certain(index_t position) const {
+  [[nodiscard]] bool is_certain(index_t position) override {
     const part* const f = field_at(position);
     return f != nullptr && f->field->is_certain(position - f->where.first);
   }
-  /// Chooses a token for a position; the next place_tokens() returns it. Returns false outside all
-  /// fields.
-  [[nodiscard]] bool place(index_t position);
-  /// The tokens to write now, by position: those of place(), and those that are certain.
-  [[nodiscard]] std::span<const step::placed_token> place_tokens();
-
-  /// Ends the fields with the tokens as they are. Returns whether all are strings of their
-  /// language.
-  bool finish(const token_id* tokens, const mark* marks);
-  /// The state of a field behind its committed prefix.
-  [[nodiscard]] std::uint32_t state(std::size_t field) const {
+  [[nodiscard]] bool place(index_t position) override;
+  [[nodiscard]] std::span<const placed_token> place_tokens() override;
+  bool finish(const token_id* tokens, const mark* marks) override;
+  [[nodiscard]] std::uint32_t state(std::size_t field) override {
     check_argument(field < parts_.size(),
                    "field",
                    field,
@@ -89,10 +65,10 @@ class constrained_answer {
                    parts_.size());
     return parts_[field].field->state();
   }
-
-  /// The lists of a step, with room for a token at each position.
-  [[nodiscard]] commit_entry* entries() { return entries_.data(); }
-  [[nodiscard]] candidate_entry* traced() { return traced_.empty() ? nullptr : traced_.data(); }
+  [[nodiscard]] commit_entry* entries() override { return entries_.data(); }
+  [[nodiscard]] candidate_entry* traced() override {
+    return traced_.empty() ? nullptr : traced_.data();
+  }
 
  private:
   struct part {
@@ -110,15 +86,16 @@ class constrained_answer {
   }
 
   std::vector<part> parts_;
-  step::placed_token chosen_{0, no_token, false};  // by place()
-  std::vector<step::placed_token> placed_;
+  placed_token chosen_{0, no_token, false};  // by place()
+  std::vector<placed_token> placed_;
   std::vector<commit_entry> entries_;
   std::vector<candidate_entry> traced_;
 };
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY constrained_answer::constrained_answer(std::span<const constrained_field> fields,
-                                                      const context& with) {
+UNMASK_LIBRARY answer_of_fields::answer_of_fields(std::span<const constrained_field> fields,
+                                                  pool_of_field pool,
+                                                  const answer_start& with) {
   const index_t prompt = with.shape.prompt_length;
   const index_t answer = with.shape.length - prompt;
   index_t behind = 0;
@@ -163,10 +140,8 @@ UNMASK_LIBRARY constrained_answer::constrained_answer(std::span<const constraine
       const bool is_masked = with.editable.empty() || with.editable[i] != 0;
       tokens.push_back(is_masked ? no_token : with.tokens[p]);
     }
-    field_start start = with.start;
-    start.tokens = tokens;
-    start.position = where.first;
-    parts_.push_back({where, f.language->begin(f, start)});
+    parts_.push_back(
+        {where, std::make_unique<running_field>(pool(f), f, where.first, tokens, with)});
     behind = where.last - prompt;
   }
   placed_.reserve(static_cast<std::size_t>(answer) + 1);
@@ -174,7 +149,7 @@ UNMASK_LIBRARY constrained_answer::constrained_answer(std::span<const constraine
   traced_.resize(with.trace ? entries_.size() : 0);
 }
 
-UNMASK_LIBRARY bool constrained_answer::place(index_t position) {
+UNMASK_LIBRARY bool answer_of_fields::place(index_t position) {
   const part* const f = field_at(position);
   if (f == nullptr) {
     return false;
@@ -185,7 +160,7 @@ UNMASK_LIBRARY bool constrained_answer::place(index_t position) {
   return true;
 }
 
-UNMASK_LIBRARY std::span<const step::placed_token> constrained_answer::place_tokens() {
+UNMASK_LIBRARY std::span<const placed_token> answer_of_fields::place_tokens() {
   placed_.clear();
   const auto put = [&](index_t before) {
     if (chosen_.token != no_token && chosen_.position < before) {
@@ -207,7 +182,7 @@ UNMASK_LIBRARY std::span<const step::placed_token> constrained_answer::place_tok
   return placed_;
 }
 
-UNMASK_LIBRARY bool constrained_answer::finish(const token_id* tokens, const mark* marks) {
+UNMASK_LIBRARY bool answer_of_fields::finish(const token_id* tokens, const mark* marks) {
   bool all = true;
   for (const part& f : parts_) {
     for (index_t p = f.where.first; p < f.where.last; ++p) {
@@ -220,4 +195,4 @@ UNMASK_LIBRARY bool constrained_answer::finish(const token_id* tokens, const mar
 }
 #endif
 
-}  // namespace unmask::detail
+}  // namespace unmask::detail::constraints

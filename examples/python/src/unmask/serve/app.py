@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The HTTP side of the server: OpenAI's calls, events of the canvas, and a page."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hmac
+import json
+import pathlib
+import time
+import uuid
+from typing import Any, AsyncIterator, Callable
+
+import anyio
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from .. import __version__, constraints
+from .batch import Batch, Canvas, Full, Job, View
+from .fields import Asked, Refused, parsed, read
+from .models import Model
+
+PAGE = pathlib.Path(__file__).with_name("page.html")
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                               "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a server gives to a request."""
+
+    body: int = 4 << 20
+    """Bytes of a body."""
+    upload: float = 30.0
+    """Seconds for the arrival of a body."""
+    time: float = 600.0
+    """Seconds from there to the end of the answer."""
+    stalled: float = 30.0
+    """Seconds that a client may take to accept an event."""
+    state: int = 256 << 20
+    """Bytes of memory of a policy, for one answer."""
+
+
+class Server:
+    """A Starlette application, `app`, that answers with `model`.
+
+    policy    of requests that name none
+    api_key   clients have to give it: "Authorization: Bearer KEY"
+    hosts     names by which a client may call this server; None is any
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        policy: str = "trace_credit + threshold(0.9) + stop_at_eos",
+        slots: int = 16,
+        waiting: int = 512,
+        branches: int = 0,
+        threads: int = 1,
+        api_key: str | None = None,
+        hosts: list[str] | None = None,
+        limits: Limits = Limits(),
+    ) -> None:
+        self.model, self.policy, self.limits = model, policy, limits
+        self._key = api_key.encode() if api_key else None
+        self._words = constraints.vocabulary(
+            token_bytes=model.token_bytes, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token,
+            also_eos=model.also_eos)
+        self._compilers: anyio.CapacityLimiter | None = None
+        self.batch = Batch(model, slots=slots, waiting=waiting, branches=branches, threads=threads)
+        try:
+            self.batch.check(policy)
+        except ValueError:
+            self.batch.close()
+            raise
+        self.app = Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/health", self._health),
+                Route("/v1/models", self._models),
+                Route("/v1/models/{name}", self._model),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/v1/completions", self._completions, methods=["POST"]),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [],
+            exception_handlers={Refused: _refused, HTTPException: _refused, Exception: _failed},
+            lifespan=self._lifespan,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        yield
+        await anyio.to_thread.run_sync(self.batch.close)
+
+    async def _page(self, request: Request) -> Response:
+        page = PAGE.read_text(encoding="utf-8")
+        given = json.dumps({
+            "model": self.model.name, "policy": self.policy, "length": self.model.answer_length,
+            "block_length": min(self.model.block_length, self.model.answer_length), "key": self._key is not None,
+        }).replace("<", "\\u003c")
+        return HTMLResponse(page.replace("/*SETTINGS*/null", given), headers=_SECURITY)
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", **self.batch.load()})
+
+    def _described(self) -> dict[str, Any]:
+        return {"id": self.model.name, "object": "model", "created": 0, "owned_by": "unmask",
+                "context_length": self.model.context, "policy": self.policy}
+
+    async def _models(self, request: Request) -> Response:
+        self._authorise(request)
+        return JSONResponse({"object": "list", "data": [self._described()]})
+
+    async def _model(self, request: Request) -> Response:
+        self._authorise(request)
+        name = request.path_params["name"]
+        if name != self.model.name:
+            raise Refused(f"model must be {self.model.name!r}, got {name!r}", "model", status=404, code="model_not_found")
+        return JSONResponse(self._described())
+
+    def _authorise(self, request: Request) -> None:
+        if self._key is None:
+            return
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), self._key):
+            raise Refused("this server needs its key: Authorization: Bearer KEY", status=401, code="invalid_api_key")
+
+    async def _chat(self, request: Request) -> Response:
+        return await self._answer(request, chat=True)
+
+    async def _completions(self, request: Request) -> Response:
+        return await self._answer(request, chat=False)
+
+    async def _answer(self, request: Request, *, chat: bool) -> Response:
+        self._authorise(request)
+        body = parsed(await self._body(request))
+        asked = read(body, self.batch, chat=chat, policy=self.policy, most_state=self.limits.state)
+        return _Answers(self, asked, await self._constraint(asked), _Shape(self.model.name, asked, chat))
+
+    async def _body(self, request: Request) -> bytes:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":  # a page of another site may send other types without asking
+            raise Refused(f"Content-Type must be application/json, got {kind!r}", status=415)
+        body = bytearray()
+        size = request.headers.get("content-length", "0")
+        with anyio.move_on_after(self.limits.upload):
+            async for part in request.stream():
+                # A client reads the answer when it has sent everything: the rest is dropped as it comes.
+                if int(size) <= self.limits.body and len(body) <= self.limits.body:
+                    body += part
+            if int(size) <= self.limits.body and len(body) <= self.limits.body:
+                return bytes(body)
+        if int(size) > self.limits.body or len(body) > self.limits.body:
+            raise Refused(f"the body must have at most {self.limits.body} bytes, got {max(int(size), len(body))} or more",
+                          status=413)
+        raise Refused(f"the body must arrive within {self.limits.upload:g} s", status=408)
+
+    async def _constraint(self, asked: Asked) -> Any:
+        if asked.language is None:
+            return None
+        kind, value = asked.language
+        field = "regex" if kind == "regex" else "response_format"
+        make: Callable[[], Any] = {
+            "json_schema": lambda: constraints.json_schema(value, self._words),
+            "json_object": lambda: constraints.json_object(self._words),
+            "regex": lambda: constraints.regex(value, self._words),
+        }[kind]
+        if self._compilers is None:
+            self._compilers = anyio.CapacityLimiter(2)
+        try:
+            return await anyio.to_thread.run_sync(make, limiter=self._compilers)
+        except (ValueError, RuntimeError) as error:
+            raise Refused(str(error), field) from None
+        except ImportError as error:
+            raise Refused(str(error), field, status=501) from None
+
+
+class _Shape:
+    """The objects of one request's answers, as OpenAI has them."""
+
+    def __init__(self, model: str, asked: Asked, chat: bool) -> None:
+        self._asked, self._chat = asked, chat
+        self._object = "chat.completion" if chat else "text_completion"
+        self._head = {
+            "id": ("chatcmpl-" if chat else "cmpl-") + uuid.uuid4().hex,
+            "created": int(time.time()),
+            "model": model,
+            "system_fingerprint": f"unmask-{__version__}",
+        }
+
+    def usage(self, jobs: list[Job]) -> dict[str, Any]:
+        reports = [job.view.report for job in jobs if job.view.report is not None]
+        forwards, committed = sum(r.forwards for r in reports), sum(r.committed for r in reports)
+        prompt = sum(map(len, self._asked.prompts))
+        completion = sum(job.completion_tokens for job in jobs)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
+                "forwards": forwards, "tokens_per_forward": committed / forwards if forwards else 0.0}
+
+    def whole(self, jobs: list[Job]) -> dict[str, Any]:
+        def choice(index: int, view: View) -> dict[str, Any]:
+            said = {"message": {"role": "assistant", "content": view.text, "refusal": None}} if self._chat else {"text": view.text}
+            return {"index": index, **said, "logprobs": None, "finish_reason": view.finish_reason}
+
+        return {**self._head, "object": self._object, "choices": [choice(i, job.view) for i, job in enumerate(jobs)],
+                "usage": self.usage(jobs), "policy": self._asked.policy, "seed": self._asked.seed}
+
+    def begin(self, index: int) -> dict[str, Any] | None:
+        return self._part(index, {"delta": {"role": "assistant", "content": ""}}, None) if self._chat else None
+
+    def piece(self, index: int, text: str, finish_reason: str | None) -> dict[str, Any]:
+        if not self._chat:
+            return self._part(index, {"text": text}, finish_reason)
+        return self._part(index, {"delta": {"content": text} if text or finish_reason is None else {}}, finish_reason)
+
+    def _part(self, index: int, said: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+        return {**self._head, "object": self._object + ".chunk" * self._chat,
+                "choices": [{"index": index, **said, "logprobs": None, "finish_reason": finish_reason}]}
+
+    def last(self, jobs: list[Job]) -> dict[str, Any]:
+        return {**self._head, "object": self._object + ".chunk" * self._chat, "choices": [], "usage": self.usage(jobs),
+                "policy": self._asked.policy, "seed": self._asked.seed}
+
+    def canvas(self, index: int, view: View, canvas: Canvas, model: Model) -> dict[str, Any]:
+        def text(token: int) -> str:
+            return model.token_bytes[token].decode("utf-8", "replace")
+
+        return {
+            "id": self._head["id"],
+            "object": "unmask.canvas",
+            "index": index,
+            "pass": view.report.forwards if view.report else 0,
+            "committed_prefix": canvas.committed_prefix,
+            "tokens": [text(t) if p else None for t, p in zip(canvas.tokens, canvas.passes)],
+            "passes": canvas.passes,
+            "provisional": [[place, text(token), round(confidence, 4)] for place, token, confidence in canvas.proposed],
+        }
+
+
+class _Answers(Response):
+    """Submits the jobs of a request and answers with them; they are given up when the client is gone."""
+
+    def __init__(self, server: Server, asked: Asked, constraint: Any, shape: _Shape) -> None:
+        self._server, self._asked, self._shape, self._constraint = server, asked, shape, constraint
+        self.background = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        asked, loop = self._asked, asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+
+        def changed() -> None:  # called by the thread of the batch
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._changed.set)
+
+        self._jobs = [
+            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
+                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas, changed=changed)
+            for prompt in asked.prompts for i in range(asked.choices)
+        ]
+        try:
+            self._server.batch.submit(self._jobs)
+        except Full as full:
+            return await _error(Refused(str(full), status=429, code="too_many_requests"))(scope, receive, send)
+
+        async def leave() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        answer = asyncio.ensure_future((self._stream if asked.stream else self._once)(scope, receive, send))
+        gone = asyncio.ensure_future(leave())
+        try:
+            await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for job in self._jobs:
+                job.gone = True
+            gone.cancel()
+            if not answer.done():
+                answer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await answer
+
+    async def _until(self, ready: Callable[[], bool], deadline: float) -> None:
+        """Waits for a change after which something holds; Refused when the time is over or an answer failed."""
+        while True:
+            self._changed.clear()
+            for job in self._jobs:
+                error = job.view.error
+                if isinstance(error, (ValueError, TypeError)):
+                    raise Refused(str(error))
+                if error is not None:
+                    raise Refused(str(error), status=503 if isinstance(error, ConnectionError) else 500)
+            if ready():
+                return
+            try:
+                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - time.monotonic()))
+            except asyncio.TimeoutError:
+                raise Refused(f"the answer was not complete within {self._server.limits.time:g} s", status=504) from None
+
+    async def _once(self, scope: Any, receive: Any, send: Any) -> None:
+        deadline = time.monotonic() + self._server.limits.time
+        try:
+            await self._until(lambda: all(job.view.ended for job in self._jobs), deadline)
+            response: Response = JSONResponse(self._shape.whole(self._jobs))
+        except Refused as error:
+            response = _error(error)
+        await response(scope, receive, send)
+
+    async def _stream(self, scope: Any, receive: Any, send: Any) -> None:
+        deadline = time.monotonic() + self._server.limits.time
+        try:  # what start() refuses has the status of an error
+            await self._until(lambda: any(job.view.started for job in self._jobs), deadline)
+        except Refused as error:
+            return await _error(error)(scope, receive, send)
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
+                   (b"x-accel-buffering", b"no")]
+
+        async def put(message: dict[str, Any]) -> None:
+            await asyncio.wait_for(send(message), self._server.limits.stalled)
+
+        async def event(value: dict[str, Any] | str, name: str | None = None) -> None:
+            data = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+            head = f"event: {name}\n" if name else ""
+            await put({"type": "http.response.body", "body": f"{head}data: {data}\n\n".encode(), "more_body": True})
+
+        try:
+            await put({"type": "http.response.start", "status": 200, "headers": headers})
+            try:
+                await self._events(event, deadline)
+            except Refused as error:
+                await event(error.body())
+            await event("[DONE]")
+            await put({"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.TimeoutError:  # the client reads nothing: an incomplete response closes the connection
+            return
+
+    async def _events(self, event: Callable[..., Any], deadline: float) -> None:
+        """Sends what is new in the views: a slow client gets fewer and larger events, and nothing is stored for it."""
+        seen = [View()] * len(self._jobs)
+        for index in range(len(self._jobs)):
+            if (begin := self._shape.begin(index)) is not None:
+                await event(begin)
+        while not all(view.ended for view in seen):
+            await self._until(lambda: any(job.view is not view for job, view in zip(self._jobs, seen)), deadline)
+            for index, job in enumerate(self._jobs):
+                old, view = seen[index], job.view
+                seen[index] = view
+                if view.canvas is not None and view.canvas is not old.canvas:
+                    await event(self._shape.canvas(index, view, view.canvas, self._server.model), "unmask.canvas")
+                if view.text != old.text or (view.ended and not old.ended):
+                    await event(self._shape.piece(index, view.text[len(old.text):], view.finish_reason))
+        if self._asked.include_usage:
+            await event(self._shape.last(self._jobs))
+
+
+def _error(error: Refused) -> Response:
+    headers = {}
+    if error.status == 429:
+        headers["Retry-After"] = "1"
+    if error.status == 504:
+        headers["x-should-retry"] = "false"  # of OpenAI's clients: another attempt takes as long
+    return JSONResponse(error.body(), error.status, headers)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        error = Refused(f"{request.method} {request.url.path}: {error.detail}", status=error.status_code)
+    assert isinstance(error, Refused)
+    return _error(error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _error(Refused("the server failed; its log has the reason", status=500))

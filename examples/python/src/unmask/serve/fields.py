@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Bodies of requests: each field is honoured, or refused by its name."""
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import secrets
+from typing import Any, NoReturn, Sequence
+
+from .. import _settings
+from .._unmask import requirements
+from .batch import Batch
+from .models import Model
+
+MOST_CHOICES = 16
+MOST_STOPS = 4
+_SETTINGS = (*_settings.NAMES,)
+_SAY_NOTHING = ("user", "metadata", "safety_identifier", "prompt_cache_key", "store")
+_REFUSED = {
+    "audio": "it has no audio",
+    "best_of": "it does not rank answers; n returns several",
+    "echo": "the prompt is not repeated",
+    "function_call": "it calls no tools",
+    "functions": "it calls no tools",
+    "logprobs": "a commit's probability depends on the step; unmask.Session reports them",
+    "modalities": "it has text alone",
+    "parallel_tool_calls": "it calls no tools",
+    "prediction": "a draft is no part of a policy",
+    "reasoning_effort": "its models have no such setting",
+    "service_tier": "it has one",
+    "suffix": "an answer follows its prompt",
+    "tool_choice": "it calls no tools",
+    "tools": "it calls no tools",
+    "top_logprobs": "a commit's probability depends on the step; unmask.Session reports them",
+    "verbosity": "its models have no such setting",
+    "web_search_options": "it searches nothing",
+}
+_NOT_ASKED: tuple[Any, ...] = (None, False, [], ["text"], "none", "auto", 1)  # values of those by which nothing is asked for
+
+
+class Refused(Exception):
+    """A request that is answered with an error, as OpenAI shapes it."""
+
+    def __init__(self, message: str, param: str | None = None, *, status: int = 400, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code = status, param, code
+
+    def body(self) -> dict[str, Any]:
+        kinds = {401: "authentication_error", 429: "rate_limit_error"}
+        kind = kinds.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+
+@dataclasses.dataclass
+class Asked:
+    """A request for answers, checked."""
+
+    prompts: list[list[int]]
+    choices: int  # for each prompt
+    length: int
+    policy: str
+    block_length: int
+    seed: int
+    stop: list[str]
+    stream: bool
+    include_usage: bool
+    canvas: bool
+    language: tuple[str, Any] | None  # "json_schema", "json_object" or "regex", and what of
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """The object in a body."""
+    def no_number(text: str) -> NoReturn:
+        raise ValueError(f"{text} is no number of JSON")
+
+    try:
+        value = json.loads(body, parse_constant=no_number)
+    except RecursionError:
+        raise Refused("the body is nested too deep") from None
+    except ValueError as error:
+        raise Refused(f"the body must be JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(f"the body must be an object, got {_shown(value)}")
+    return value
+
+
+def read(body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_state: int) -> Asked:
+    """Checks a request. Raises Refused, which names the field, its value and the rule."""
+    model, fields = batch.model, _Fields(body)
+    name = fields.text("model")
+    if name != model.name:
+        raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
+    prompts = _messages(fields.take("messages"), model) if chat else _prompts(fields.take("prompt"), model)
+
+    longest = max(map(len, prompts))
+    room = model.context - longest
+    param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
+    length = fields.integer(param, min(model.answer_length, room), 1)
+    if fields.has("max_tokens"):
+        raise Refused("max_tokens must not be given with max_completion_tokens", "max_tokens")
+    if length > room or room < 1:
+        rule = f"must be at most {room}" if room > 0 else "leaves no room"
+        raise Refused(f"{param} {rule}: the prompt has {longest} tokens and the model a context of {model.context}, "
+                      f"got {length}", param, code="context_length_exceeded")
+
+    given = {key: fields.take(key) for key in _SETTINGS}
+    own = fields.text("policy", policy)
+    try:
+        batch.check(own)
+    except ValueError as error:
+        raise Refused(str(error), "policy") from None
+    block = fields.integer("block_length", min(model.block_length, length), 1, length)
+    try:
+        text = _settings.with_parts(own, given, length=longest + length, vocab=model.vocab)
+        needed = requirements(
+            text, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token, length=longest + length,
+            prompt_length=longest, block_length=block, branches=batch.branches, files=False)
+    except ValueError as error:
+        named = [key for key in _SETTINGS if given[key] is not None and str(error).startswith(key)]
+        raise Refused(str(error), (named or ["policy"])[0]) from None
+    if needed.state_bytes > most_state:
+        raise Refused(f"policy '{text}' takes {needed.state_bytes} bytes for this answer, at most {most_state} are allowed",
+                      "policy")
+
+    asked = Asked(
+        prompts=prompts,
+        choices=fields.integer("n", 1, 1, MOST_CHOICES),
+        length=length,
+        policy=text,
+        block_length=block,
+        seed=fields.integer("seed", secrets.randbits(53), -(2**63), 2**64 - 1) % 2**64,
+        stop=_stops(fields.take("stop")),
+        stream=fields.boolean("stream"),
+        include_usage=_stream_options(fields.take("stream_options")),
+        canvas=fields.boolean("canvas"),
+        language=_language(fields.take("response_format"), fields.take("regex")),
+    )
+    if asked.canvas and not asked.stream:
+        raise Refused("canvas must be given with stream: its events are of a stream", "canvas")
+    fields.finish(("messages" if chat else "prompt", param))
+    return asked
+
+
+class _Fields:
+    """Takes fields out of a body; what is left at the end is refused."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self._left = {key: value for key, value in body.items() if value is not None}
+        self._known = {*_SAY_NOTHING}
+
+    def has(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str) -> Any:
+        self._known.add(name)
+        return self._left.pop(name, None)
+
+    def text(self, name: str, otherwise: str | None = None) -> str:
+        value = self.take(name)
+        if value is None and otherwise is not None:
+            return otherwise
+        if not isinstance(value, str):
+            raise Refused(f"{name} must be a string, got {_shown(value)}", name)
+        return value
+
+    def boolean(self, name: str) -> bool:
+        value = self.take(name)
+        if not isinstance(value, (bool, type(None))):
+            raise Refused(f"{name} must be true or false, got {_shown(value)}", name)
+        return bool(value)
+
+    def integer(self, name: str, otherwise: int, least: int, most: int | None = None) -> int:
+        value = self.take(name)
+        if value is None:
+            return otherwise
+        if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+            bounds = f"at least {least}" if most is None else f"in [{least}, {most}]"
+            raise Refused(f"{name} must be an integer, {bounds}, got {_shown(value)}", name)
+        return value
+
+    def finish(self, also: Sequence[str]) -> None:
+        for name, value in self._left.items():
+            if name in _SAY_NOTHING:
+                continue
+            if name in _REFUSED:
+                if any(value is v or (type(value) is type(v) and value == v) for v in _NOT_ASKED):
+                    continue
+                raise Refused(f"{name} is not supported: {_REFUSED[name]}, got {_shown(value)}", name)
+            near = difflib.get_close_matches(name, [*self._known, *also], 1)
+            raise Refused(f"there is no field {_shown(name)}" + (f"; did you mean {near[0]}?" if near else ""), name)
+
+
+def _messages(given: Any, model: Model) -> list[list[int]]:
+    if not isinstance(given, list) or not given:
+        raise Refused(f"messages must be a list with at least one message, got {_shown(given)}", "messages")
+    out = []
+    for i, message in enumerate(given):
+        where = f"messages[{i}]"
+        if not isinstance(message, dict):
+            raise Refused(f"{where} must be an object, got {_shown(message)}", where)
+        role, content = message.get("role"), message.get("content")
+        if role not in ("system", "developer", "user", "assistant"):
+            raise Refused(f"{where}.role must be system, developer, user or assistant, got {_shown(role)}", f"{where}.role")
+        if isinstance(content, list):
+            for j, part in enumerate(content):
+                if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                    raise Refused(f"{where}.content[{j}] must be of type text, with a string, got {_shown(part)}",
+                                  f"{where}.content[{j}]")
+            content = "".join(part["text"] for part in content)
+        if not isinstance(content, str):
+            raise Refused(f"{where}.content must be a string, got {_shown(content)}", f"{where}.content")
+        if unknown := sorted(set(message) - {"role", "content", "name"}):
+            raise Refused(f"{where}.{unknown[0]} is not supported", f"{where}.{unknown[0]}")
+        out.append({"role": role, "content": content})
+    return [_encoded(model.encode_chat, out, "messages")]
+
+
+def _prompts(given: Any, model: Model) -> list[list[int]]:
+    def is_tokens(value: Any) -> bool:
+        return isinstance(value, list) and bool(value) and all(type(t) is int for t in value)
+
+    several = given if isinstance(given, list) and not is_tokens(given) else [given]
+    if not 1 <= len(several) <= MOST_CHOICES or not all(isinstance(p, str) or is_tokens(p) for p in several):
+        raise Refused(f"prompt must be a string or a list of tokens, or a list with 1 to {MOST_CHOICES} of them, "
+                      f"got {_shown(given)}", "prompt")
+    out = []
+    for prompt in several:
+        if isinstance(prompt, str):
+            out.append(_encoded(model.encode, prompt, "prompt"))
+            continue
+        if wrong := [t for t in prompt if not 0 <= t < model.vocab]:
+            raise Refused(f"prompt must have tokens in [0, {model.vocab}), got {_shown(wrong[0])}", "prompt")
+        out.append(prompt)
+    return out
+
+
+def _encoded(encode: Any, given: Any, field: str) -> list[int]:
+    try:
+        return list(encode(given))
+    except ValueError as error:
+        raise Refused(f"{field}: {error}", field) from None
+
+
+def _stops(given: Any) -> list[str]:
+    stops = [] if given is None else [given] if isinstance(given, str) else given
+    if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
+        raise Refused(f"stop must be a string, or a list with at most {MOST_STOPS}, none of them empty, got {_shown(given)}",
+                      "stop")
+    return stops
+
+
+def _stream_options(given: Any) -> bool:
+    options = {} if given is None else given
+    if not isinstance(options, dict) or set(options) - {"include_usage"} or not isinstance(
+            options.get("include_usage", False), bool):
+        raise Refused(f"stream_options must be an object with include_usage, true or false, got {_shown(given)}",
+                      "stream_options")
+    return bool(options.get("include_usage", False))
+
+
+def _language(given: Any, regex: Any) -> tuple[str, Any] | None:
+    if regex is not None and not isinstance(regex, str):
+        raise Refused(f"regex must be a string, got {_shown(regex)}", "regex")
+    kind = "text" if given is None else given.get("type") if isinstance(given, dict) else None
+    if kind not in ("text", "json_object", "json_schema"):
+        raise Refused("response_format must be an object of type text, json_object or json_schema, "
+                      f"got {_shown(given)}", "response_format")
+    if kind == "text":
+        return None if regex is None else ("regex", regex)
+    if regex is not None:
+        raise Refused("regex must not be given with response_format", "regex")
+    if kind == "json_object":
+        return kind, None
+    schema = given.get("json_schema")
+    schema = schema.get("schema") if isinstance(schema, dict) else None
+    if not isinstance(schema, dict):
+        raise Refused(f"response_format.json_schema.schema must be an object, got {_shown(schema)}",
+                      "response_format.json_schema.schema")
+    return kind, schema
+
+
+def _shown(value: Any) -> str:
+    """A value in a message: as JSON, cut."""
+    text = json.dumps(value)
+    return text if len(text) <= 100 else text[:97] + "..."
