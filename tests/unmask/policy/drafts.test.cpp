@@ -11,7 +11,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::drafts_test {
 namespace {
 
 constexpr index_t vocab = 9;
@@ -122,8 +122,8 @@ decoded decode(const Policy& p, const sequence_shape& g, std::uint64_t seed, dou
       after[static_cast<std::size_t>(e.position)] = e.token;
       d.log_probabilities[static_cast<std::size_t>(e.position)] = e.log_probability;
     }
-    for (std::size_t p = 0; p < after.size(); ++p) {  // an end fills what is left
-      EXPECT_EQ(after[p] == mask && s.report().masked == 0 ? eos : after[p], d.tokens[p]);
+    for (std::size_t i = 0; i < after.size(); ++i) {  // an end fills what is left
+      EXPECT_EQ(after[i] == mask && s.report().masked == 0 ? eos : after[i], d.tokens[i]);
     }
     last = -1;
     std::size_t written = 0;
@@ -223,4 +223,4 @@ TEST(drafts, with_edits_of_logits) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::drafts_test
