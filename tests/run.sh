@@ -18,14 +18,14 @@ if [[ -n $nvcc ]]; then
   nvcc_major=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 fi
 if ((${nvcc_major:-0} >= 12)); then
-  preset=cuda minutes=50
+  preset=cuda minutes=26
   export CUDACXX=$nvcc
   cuda="The CUDA half was built with nvcc $nvcc_major; without a GPU its kernels are executed from their PTX."
 elif [[ -n $nvcc ]]; then
-  preset=release minutes=40
+  preset=release minutes=20
   cuda="The CUDA half was NOT built: $nvcc is older than 12."
 else
-  preset=release minutes=40
+  preset=release minutes=20
   cuda="The CUDA half was NOT built: no nvcc on PATH or in /usr/local/cuda/bin."
 fi
 

@@ -24,11 +24,11 @@ namespace unmask::goldens {
 
 namespace {
 
-using placed = std::pair<index_t, float>;  ///< a position and a number
+using placed_number = std::pair<index_t, float>;  ///< a position and a number
 
-std::vector<placed> read_placed(const node& n, const std::string& key) {
+std::vector<placed_number> read_placed(const node& n, const std::string& key) {
   return n.list(key, [](const node& pair) {
-    return placed{pair.at(0U).get<index_t>(), pair.at(1U).get<float>()};
+    return placed_number{pair.at(0U).get<index_t>(), pair.at(1U).get<float>()};
   });
 }
 

@@ -11,7 +11,7 @@
 
 #include "oracles/dense_oracle.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::drafts_test {
 namespace {
 
 constexpr index_t vocab = 9;
@@ -223,4 +223,4 @@ TEST(drafts, with_edits_of_logits) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::drafts_test

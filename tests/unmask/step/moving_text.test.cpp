@@ -13,7 +13,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::moving_text_test {
 namespace {
 
 /// A part with state at each position, and one that lets text move.
@@ -216,4 +216,4 @@ TEST(moving_text, of_every_decode_ends_in_time_without_a_mask) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::moving_text_test

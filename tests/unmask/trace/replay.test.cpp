@@ -369,6 +369,16 @@ TEST(replay, names_step_and_position_of_what_cannot_be) {
               refused("line 3: step 1, position 1", "committed already; a canvas"));
 }
 
+TEST(replay, of_a_policy_whose_tokens_are_not_in_a_trace_is_refused) {
+  for (const auto& [text, why] : {std::pair{"canvas + entropy_bound", "canvas cannot be replayed"},
+                                  std::pair{"daedal", "moves text cannot be replayed"},
+                                  std::pair{"joint_threshold_indel", "moves text cannot"}}) {
+    EXPECT_THAT([&, text = text] { static_cast<void>(read_policy(text).replaying({})); },
+                refused("replayed", why))
+        << text;
+  }
+}
+
 TEST(read_trace, reads_what_was_written_up_to_the_last_whole_line) {
   const made_up_model model{.seed = 4, .vocab = vocab};
   const std::string text = record("threshold(0.8) + trace_credit", model).text;

@@ -241,11 +241,20 @@ TEST(local_leap, decides_by_name_as_the_part_does) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const made_up_model model{.seed = seed};
     const sequence_shape g{.length = 40, .block_length = 16};
-    const auto typed = commits_of(policy{by_confidence{},
-                                         (local_leap{0.6F, 0.3F, 2} && threshold{0.2F}) ||
-                                             early_commit{.steps = 4, .early = 3.0F}},
-                                  model,
-                                  g);
+    std::vector<token_id> tokens(40, 0);
+    session s{policy{by_confidence{},
+                     (local_leap{0.6F, 0.3F, 2} && threshold{0.2F}) ||
+                         early_commit{.steps = 4, .early = 3.0F}},
+              model.info(),
+              tokens,
+              g};
+    std::vector<std::vector<index_t>> typed;
+    observe_decode(s, model, tokens, [&](const observed_step& step) {
+      typed.emplace_back();
+      for (const commit_entry& e : step.committed) {
+        typed.back().push_back(e.position * 1000 + e.token);
+      }
+    });
     EXPECT_EQ(commits_of(by_name, model, g), typed) << "seed " << seed;
   }
 }

@@ -219,9 +219,9 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
       std::vector<placement> placed = {{}};
       for (const segment& part : request->segments) {
         std::vector<token_id> x = text;
-        for (const placement& one : part.placed) {
-          x[static_cast<std::size_t>(one.position)] = one.token;
-          placed.push_back(one);
+        for (const placement& each : part.placed) {
+          x[static_cast<std::size_t>(each.position)] = each.token;
+          placed.push_back(each);
         }
         for (index_t r = part.rows.first; r < part.rows.last; ++r) {
           const auto z = q.logits.row(x, r);

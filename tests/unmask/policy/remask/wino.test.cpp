@@ -19,7 +19,7 @@
 
 #include "support/attending_engine.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::wino_test {
 namespace {
 
 struct revokable {
@@ -208,4 +208,4 @@ TEST(wino, is_refused_where_the_engine_has_no_shadow_attention) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::wino_test

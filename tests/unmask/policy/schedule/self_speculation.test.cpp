@@ -18,7 +18,7 @@
 #include "support/attending_engine.hpp"
 #include "support/dice.hpp"
 
-namespace unmask::testing {
+namespace unmask::testing::self_speculation_test {
 namespace {
 
 struct speculation {
@@ -155,4 +155,4 @@ TEST(self_speculation, is_refused_where_the_engine_has_no_causal_attention) {
 }
 
 }  // namespace
-}  // namespace unmask::testing
+}  // namespace unmask::testing::self_speculation_test
