@@ -162,6 +162,16 @@ def test_what_a_language_fills_is_on_the_canvas(server):
     assert all(last.passes)
 
 
+@pytest.mark.parametrize("policy", ["joint_threshold_indel", "daedal", "threshold(0.9) + edit_committed"])
+def test_texts_that_move_are_those_of_the_library(server, model, policy):
+    prompt = "J:age 27"
+    answer = completed(server, prompt, policy=policy)
+    assert answer.choices[0].text == decode(model, policy, prompt).text
+    stream = server.client.completions.create(
+        model="tiny", prompt=prompt, stream=True, extra_body={"policy": policy, "canvas": True})
+    assert [e.choices[0].text for e in stream if e.object != "unmask.canvas"] == [answer.choices[0].text]
+
+
 def test_a_text_that_may_be_rewritten_waits(server):
     stream = server.client.completions.create(
         model="tiny", prompt=PROMPT, stream=True,
