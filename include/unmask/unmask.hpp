@@ -49,6 +49,7 @@
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
+#include <unmask/policy/remask/core.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/remask/remask_below.hpp>
 #include <unmask/policy/remask/remdm.hpp>

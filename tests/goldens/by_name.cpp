@@ -360,6 +360,82 @@ verdict check_wino(const node& line) {
   return replay<commits_and_remasks>(line, {policy, args.get<index_t>("block_length")});
 }
 
+/// Steps of one to three passes: the first, one that hides the tokens of `verify` and those that
+/// the first has committed, and with `joint` one that decides again.
+verdict check_core(const node& line) {
+  const node args = line.at("args");
+  const std::string policy = text(args.get<std::string>("base") == "margin" ? "by_margin + " : "",
+                                  "core(",
+                                  steps_of_block(args),
+                                  ", ",
+                                  args.get<int>("revise_every"),
+                                  ", ",
+                                  args.get<int>("candidate_m"),
+                                  ", ",
+                                  args.get<int>("remask_k"),
+                                  ", redecide=",
+                                  args.get<int>("joint_reeval"),
+                                  ")");
+  const auto final = line.get<tokens>("final");
+  decode_of_line decode(line, {policy, args.get<index_t>("block_length")}, final.size());
+  const tokens& x = decode.x;
+  const node steps = line.at("steps");
+  int forwards = 0;
+  std::string wrong;
+  // Makes a pass whose sum is the recorded one.
+  const auto pass = [&](const node& recorded, const std::string& sum, std::size_t step) {
+    const auto request = decode.session.next();
+    const std::uint64_t is = request ? decode.model.sum(x) : 0;
+    if (!request || is != recorded.hex(sum)) {
+      wrong =
+          text(policy, ": step ", step, ": ", sum, ": expected ", recorded.hex(sum), ", got ", is);
+      return false;
+    }
+    decode.supply(*request);
+    static_cast<void>(decode.session.report());
+    ++forwards;
+    return true;
+  };
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    const node recorded = steps.at(step);
+    tokens before = x;
+    bool goes_on = pass(recorded, "sum", step);
+    if (goes_on && recorded.has("verify")) {
+      for (const int p : recorded.get<std::vector<int>>("verify")) {
+        if (x[static_cast<std::size_t>(p)] != decode.model.mask_id) {
+          return verdict::fail(text(policy, ": step ", step, ": position ", p, " is not hidden"));
+        }
+      }
+      goes_on = pass(recorded, "verify_sum", step);
+    }
+    if (goes_on && recorded.has("joint")) {
+      goes_on = pass(recorded, "joint_sum", step);
+    }
+    if (!goes_on) {
+      return verdict::fail(wrong);
+    }
+    const bool hides = decode.session.planned().hides;  // what the step has committed
+    const std::vector<commit> changed = difference(before, x);
+    const std::vector<commit> expected = commits_in(recorded, "changes");
+    if (changed != expected || hides) {
+      return verdict::fail(text(policy,
+                                ": step ",
+                                step,
+                                ": expected ",
+                                text_of(expected),
+                                ", got ",
+                                text_of(changed),
+                                hides ? " and hides tokens" : ""));
+    }
+  }
+  if (decode.session.next()) {
+    return verdict::fail(policy + ": a forward pass more than recorded");
+  }
+  return forwards == line.get<int>("nfe") && x == final
+             ? verdict::pass()
+             : verdict::fail(text(policy, ": another answer, or number of passes: ", forwards));
+}
+
 /// Greedy decoding of the causal model of a line, up to an EOS token.
 verdict check_linear_spec(const node& line) {
   const node args = line.at("args");
@@ -446,6 +522,7 @@ constexpr rule rules_decoded_by_name[] = {
     {"sglang.joint_threshold_indel", check_indel},
     {"daedal", check_daedal},
     {"freedave", check_freedave},
+    {"core", check_core},
     {"wino", check_wino},
     {"linear_spec.mlx_vlm", check_linear_spec},
 };

@@ -5,6 +5,8 @@
 /// The lines of commit_rules.jsonl and stats.jsonl as structs. Any folder of the same schema reads
 /// the same way; a line of another shape throws `schema_error`.
 
+#include <unmask/core/types.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

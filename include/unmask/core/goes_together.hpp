@@ -145,7 +145,8 @@ UNMASK_RULE(
     block_rewriting_alone,
     !c.rewrites_blocks ||
         !(c.branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
-          c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0),
+          c.layered() || c.compares || c.truncations > 0 || c.tracks_with_memory || c.draws > 0 ||
+          c.revisions > 0 || c.shadows || c.verifies),
     "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
     "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
     "positions or skip positions at layers: it decides alone")
@@ -172,6 +173,15 @@ UNMASK_RULE(shadow_of_one_sequence,
             "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
             "parts that skip positions at layers or compare rows with those of the step before: "
             "its shadow is of one whole sequence")
+UNMASK_RULE(
+    revision_alone,
+    !(c.revisions > 0 && (c.revisions > 1 || c.edits || c.verifies || c.shadows || c.gates ||
+                          c.follows_text || c.renoises || c.branches() || c.layered() ||
+                          c.caches > 0 || c.evictions > 0 || c.compares || c.reads_ahead)),
+    "a part that looks at committed tokens again without them, such as core{}, computes "
+    "whole passes with masks in their place: it goes with no other part that edits, "
+    "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
+    "parts that read rows of other steps or positions")
 UNMASK_RULE(
     drafts_of_one_sequence,
     !(c.verifies && (c.branches() || c.renoises || c.layered() || c.caches > 0 || c.evictions > 0 ||
@@ -247,6 +257,7 @@ using composition_rules = detail::rule_list<goes_together::one_schedule,
                                             goes_together::drafts_without_memory,
                                             goes_together::shadow_of_tokens,
                                             goes_together::shadow_of_one_sequence,
+                                            goes_together::revision_alone,
                                             goes_together::drafts_of_one_sequence,
                                             goes_together::drafts_rewritten_by_checks>;
 

@@ -9,6 +9,7 @@
 #include <unmask/core/part.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/revise.hpp>
 #include <unmask/core/verify.hpp>
 
 #include <type_traits>
@@ -27,7 +28,8 @@ struct stage_names {
   int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
       probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
       check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
-      remask_score, goes_on, rewrite_block, begin_length, accepts;
+      remask_score, goes_on, rewrite_block, begin_length, accepts, hide_count, hide_score,
+      revise_count, revise_score;
 };
 template <class P>
 struct beside_stage_names : P, stage_names {};
@@ -142,6 +144,22 @@ consteval void check_functions() {
       replanning<P>,
       "replan(sequence, plan, context) must be const and return void, in a part that "
       "schedules");
+  UNMASK_CHECK_FUNCTION(hide_count,
+                        revising<P>,
+                        "hide_count(context) must be const and return index_t, in a part that has "
+                        "the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(hide_score,
+                        revising<P>,
+                        "hide_score(candidate, context) must be const and return float, in a part "
+                        "that has the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(revise_count,
+                        revising<P>,
+                        "revise_count(context) must be const and return index_t, in a part that "
+                        "has the other functions of core/revise.hpp");
+  UNMASK_CHECK_FUNCTION(revise_score,
+                        revising<P>,
+                        "revise_score(candidate, context) must be const and return float, in a "
+                        "part that has the other functions of core/revise.hpp");
   UNMASK_CHECK_FUNCTION(accepts,
                         verifying<P>,
                         "accepts(candidate, context) must be const and return bool, in a part that "
@@ -241,7 +259,8 @@ consteval void check_declarations() {
       !requires { P::paces; } || scheduling<P>,
       "this part says paces and has no schedule(sequence, plan, context)");
   static_assert(
-      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P>,
+      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P> ||
+          revising<P>,
       "this part says tracks_current and has no edit_token(candidate, context)");
   static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
                 "this part says how it edits rows and has neither track(list, context) nor "

@@ -148,6 +148,8 @@ struct plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
+  /// The tokens of some committed positions are masks in this pass (core/revise.hpp).
+  bool hides = false;
   /// This pass checks drafts (core/verify.hpp).
   bool checks = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.

@@ -162,6 +162,8 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool edits_tokens = together.rewrites;
   /// True when a part rewrites the scored block as a whole, and may move text in it.
   static constexpr bool rewrites_blocks = together.rewrites_blocks;
+  /// True when a part looks at committed tokens again without them.
+  static constexpr bool revises = together.revisions > 0;
   /// True when the schedule has passes that check drafts.
   static constexpr bool verifies = together.verifies;
   /// True when committed positions are read in a shadow segment.

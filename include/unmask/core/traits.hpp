@@ -12,6 +12,7 @@
 #include <unmask/core/read_ahead.hpp>
 #include <unmask/core/remask_least.hpp>
 #include <unmask/core/review.hpp>
+#include <unmask/core/revise.hpp>
 #include <unmask/core/verify.hpp>
 
 #include <string_view>
@@ -78,6 +79,7 @@ struct part_traits {
   bool grows = false;            ///< sequences begin shorter than they may become
   bool goes_on = false;          ///< may go on without masked positions
   bool verifies = false;         ///< checks drafts
+  bool revises = false;          ///< revises committed tokens without them
   bool rewrites = false;         ///< rewrites committed tokens: edits, remasks or verifies
   bool remasks_current = false;
   bool shadows = false;  ///< reads committed positions in a shadow segment
@@ -150,8 +152,9 @@ inline constexpr part_traits traits_of{
     .grows = growing<P>,
     .goes_on = going_on<P>,
     .verifies = verifying<P>,
+    .revises = revising<P>,
     .rewrites = token_editing<P> || remasking<P> || remasking_least<P> || verifying<P> ||
-                block_rewriting<P>,
+                revising<P> || block_rewriting<P>,
     .remasks_current = detail::says_remasks_current<P>,
     .shadows = detail::attention_of<P> == attention_kind::shadow,
     .renoises = renoising<P>,
@@ -177,8 +180,8 @@ inline constexpr part_traits traits_of{
     .compares = P::required.contains(stat::drift) || P::required.contains(stat::divergence),
     .reads_ahead = reading_ahead<P>,
     .reads_sequence = sequence_reading<P>,
-    .tracks_current = current_tracking<P> ||
-                      ((remasking_least<P> || verifying<P>) && detail::says_tracks_current<P>),
+    .tracks_current = current_tracking<P> || ((remasking_least<P> || verifying<P> || revising<P>) &&
+                                              detail::says_tracks_current<P>),
     .needs_spans = span_aware<P>,
     .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
@@ -215,8 +218,9 @@ struct composition {
   bool remasks = false;
   bool rewrites = false;
   bool rewrites_blocks = false;
-  bool edits = false;  ///< rewrites committed tokens but by checks of drafts
+  bool edits = false;  ///< rewrites committed tokens but by checks of drafts or by revising
   bool verifies = false;
+  index_t revisions = 0;
   bool shadows = false;
   bool renoises = false;
   bool gates = false;
@@ -257,8 +261,9 @@ struct composition {
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
     rewrites_blocks = rewrites_blocks || p.rewrites_blocks;
-    edits = edits || (p.rewrites && !p.verifies);
+    edits = edits || (p.rewrites && !p.verifies && !p.revises);
     verifies = verifies || p.verifies;
+    revisions += p.revises ? 1 : 0;
     shadows = shadows || p.shadows;
     renoises = renoises || p.renoises;
     gates = gates || p.gates;

@@ -133,10 +133,15 @@ template <class Policy>
   return sum;
 }
 
-/// Number of passes that may commit nothing because of the schedule or the canvas.
+/// Number of passes that may commit nothing because of the schedule or the canvas, or because they
+/// revise tokens.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const sequence_shape& g) {
-  return extra_forwards_sum<&part_traits::idles>(p, g);
+  std::int64_t sum = extra_forwards_sum<&part_traits::idles>(p, g);
+  for_each_part<Policy, &part_traits::revises>([&](auto at) {
+    sum = saturated_sum(sum, p.template part_at<decltype(at)::value>().extra_checks(g));
+  });
+  return sum;
 }
 
 }  // namespace detail

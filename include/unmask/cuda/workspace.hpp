@@ -90,7 +90,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
   device::check(cudaMemsetAsync(memory_.get(), 0, device_.bytes, where.stream), "cudaMemsetAsync");
   step::slot_needs needs = step::needs_of<Policy>(capacity);
   if constexpr (Policy::varies) {
-    needs.compares = needs.layered = false;
+    needs.compares = needs.layered = needs.revises = false;
   }
   reserve_rows(math::max(capacity.branches, index_t{Policy::shadows ? 1 : 0}),
                Policy::truncates && !Policy::varies);

@@ -38,8 +38,8 @@ check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_bloc
       : rewrites_blocks
           ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
       : verifies
-          ? "drafts that are checked yet: a draft that the language allows may be replaced by "
-            "a token that it does not"
+          ? "drafts and tokens that are checked yet: one that the language allows may be replaced "
+            "by one that it does not"
           : nullptr;
   if (why != nullptr) {
     unmask::detail::message().add("constraint does not go with ").add(why).refuse();
@@ -62,7 +62,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
                                   step::remasks_now(policy),
                                   step::renoises_now(policy),
                                   step::rewrites_blocks_now(policy),
-                                  step::verifies_now(policy));
+                                  step::verifies_now(policy) || step::revises_now(policy));
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   host::detail::allowed_by_parts<Policy> parts{&policy, {}};

@@ -146,7 +146,8 @@ class any_commit_rule : public commit_rule_expression {
   /// The part that remasks the least certain tokens (core/remask_least.hpp), one at most.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
     return any_part([](const auto& operand) {
-      if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+      using part = std::remove_cvref_t<decltype(operand)>;
+      if constexpr (remasking_least<part> || revising<part>) {
         if constexpr (requires { operand.edits_tokens_now(); }) {
           return operand.edits_tokens_now();
         } else {
@@ -213,6 +214,65 @@ class any_commit_rule : public commit_rule_expression {
     return more;
   }
 
+  /// The part that revises tokens (core/revise.hpp), one at most.
+  [[nodiscard]] UNMASK_HD bool revises_now() const {
+    return any_part([](const auto& operand) {
+      if constexpr (requires { operand.revises_now(); }) {
+        return operand.revises_now();
+      } else {
+        return false;
+      }
+    });
+  }
+  [[nodiscard]] UNMASK_HD index_t revising_part() const {
+    index_t found = -1;
+    for (index_t i = 0; i < size_; ++i) {
+      const bool revises = parts_[i].visit(
+          [](const auto& operand) { return revising<std::remove_cvref_t<decltype(operand)>>; });
+      found = revises ? text_index_[i] : found;
+    }
+    return found;
+  }
+  [[nodiscard]] UNMASK_HD index_t hide_count(auto& context) const {
+    index_t count = 0;
+    for_revising(context, [&](const auto& p, auto& inner) { count = p.hide_count(inner); });
+    return count;
+  }
+  UNMASK_HD float hide_score(const auto& c, auto& context) const {
+    float score = 0.0F;
+    for_revising(context, [&](const auto& p, auto& inner) { score = p.hide_score(c, inner); });
+    return score;
+  }
+  [[nodiscard]] UNMASK_HD index_t revise_count(auto& context) const {
+    index_t count = 0;
+    for_revising(context, [&](const auto& p, auto& inner) { count = p.revise_count(inner); });
+    return count;
+  }
+  UNMASK_HD float revise_score(const auto& c, auto& context) const {
+    float score = 0.0F;
+    for_revising(context, [&](const auto& p, auto& inner) { score = p.revise_score(c, inner); });
+    return score;
+  }
+  [[nodiscard]] UNMASK_HD bool redecides() const {
+    return any_part([](const auto& operand) {
+      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
+        return operand.redecides();
+      } else {
+        return false;
+      }
+    });
+  }
+  [[nodiscard]] UNMASK_HD std::int64_t extra_checks(const sequence_shape& g) const {
+    std::int64_t most = 0;
+    static_cast<void>(any_part([&](const auto& operand) {
+      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
+        most = operand.extra_checks(g);
+      }
+      return false;
+    }));
+    return most;
+  }
+
   [[nodiscard]] UNMASK_HD bool reviews_now() const {
     return any_part(
         [](const auto& operand) { return reviewing<std::remove_cvref_t<decltype(operand)>>; });
@@ -231,6 +291,15 @@ class any_commit_rule : public commit_rule_expression {
   UNMASK_HD void for_remasking(auto& context, const auto& use) const {
     for_each(context, [&use](const auto& operand, auto& inner) {
       if constexpr (remasking_least<std::remove_cvref_t<decltype(operand)>>) {
+        use(operand, inner);
+      }
+    });
+  }
+
+  // Calls use(part, its context) for the part that revises tokens.
+  UNMASK_HD void for_revising(auto& context, const auto& use) const {
+    for_each(context, [&use](const auto& operand, auto& inner) {
+      if constexpr (revising<std::remove_cvref_t<decltype(operand)>>) {
         use(operand, inner);
       }
     });
@@ -260,6 +329,6 @@ class any_commit_rule : public commit_rule_expression {
 static_assert(commit_rule<any_commit_rule> && candidate_filter<any_commit_rule> &&
               logits_processor<any_commit_rule> && step_reducing<any_commit_rule> &&
               reading_ahead<any_commit_rule> && going_on<any_commit_rule> &&
-              reviewing<any_commit_rule>);
+              revising<any_commit_rule> && reviewing<any_commit_rule>);
 
 }  // namespace unmask

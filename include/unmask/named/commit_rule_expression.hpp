@@ -18,6 +18,7 @@
 #include <unmask/policy/commit/moving_threshold.hpp>
 #include <unmask/policy/commit/noise_level.hpp>
 #include <unmask/policy/commit/steady_leader.hpp>
+#include <unmask/policy/remask/core.hpp>
 #include <unmask/policy/remask/remdm.hpp>
 #include <unmask/policy/remask/running_confidence.hpp>
 #include <unmask/policy/remask/wino.hpp>
@@ -55,6 +56,7 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
                                          remdm_loop,
                                          remdm_conf,
                                          wino,
+                                         core,
                                          calibrated_place,
                                          replay_by_address>;
 

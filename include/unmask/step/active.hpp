@@ -28,6 +28,8 @@ UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
 /// True if a part edits or remasks committed tokens.
 UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
+/// True if a part looks at committed tokens again without them.
+UNMASK_ACTIVE(revises_now, revises, revises_now)
 /// True if the schedule checks drafts.
 UNMASK_ACTIVE(verifies_now, verifies, verifies_now)
 /// True if a part makes committed positions candidates.

@@ -4,6 +4,7 @@
 #include <unmask/step/plan_next.hpp>
 #include <unmask/step/remask_least.hpp>
 #include <unmask/step/review.hpp>
+#include <unmask/step/revise.hpp>
 #include <unmask/step/rewrite_block.hpp>
 #include <unmask/step/verify.hpp>
 
@@ -46,6 +47,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
     begin_drafts(t, m);
   }
   step::select_winner(t, m);
+  phase::swap_hidden(t, m, false);
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
@@ -74,6 +76,10 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
+  if (phase::hides(m)) {
+    phase::revise(t, m);
+    return;
+  }
   if (phase::checks(m)) {
     phase::verify(t, m);
     return;
@@ -92,6 +98,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   phase::gate(t, m, count, answer);
   phase::remask_least(t, m);
   phase::gate_of_remasked(t, m, answer);
+  phase::hide_lowest(t, m);
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
@@ -203,6 +210,7 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   create_branches(t, m, scored);
   create_drafts(t, m, scored);
   step_phase::prepare_reads(t, m);
+  phase::swap_hidden(t, m, true);
 }
 
 /// Length of the sequence at its start.

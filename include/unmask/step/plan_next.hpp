@@ -5,6 +5,7 @@
 #include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/remask_least.hpp>
+#include <unmask/step/revise.hpp>
 
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
@@ -108,6 +109,9 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   next.end = stop(m, at);
   if (next.end == ending::running && is_over && q.masked_count > 0) {
     next.end = ending::max_steps;
+  }
+  if (next.end == ending::running && !is_over && plan_hiding(m, next)) {
+    return publish(m, next, end_of_answer);
   }
   if (next.end != ending::running) {
     if (!renoises_now(*m.policy) ||

@@ -85,6 +85,11 @@ struct slot_memory : slot_arrays {
         return false;  // its row left the pass
       }
     }
+    if constexpr (Policy::revises) {
+      if (status->next.hides) {
+        return hidden[i].checked;
+      }
+    }
     const mark what = marks[status->next.score.first + i];
     if constexpr (Policy::edits_tokens) {
       return what == mark::masked || (what == mark::committed && edits_tokens_now(*policy));
@@ -215,6 +220,7 @@ template <class Policy>
           .anchors = Policy::anchors,
           .layered = Policy::layered,
           .moves = Policy::rewrites_blocks,
+          .revises = Policy::revises,
           .tracked_capacity = slot_memory<Policy>::tracked_capacity,
           .probes = Policy::probes};
 }

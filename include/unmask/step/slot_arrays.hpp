@@ -52,6 +52,10 @@ struct slot_state {
   /// Remasked tokens that were not outnumbered by the commits of their step; with a part that
   /// remasks the least certain, by all commits so far, and negative while more may be remasked.
   std::int64_t remasked = 0;
+  /// Positions that the next pass hides and reads, and whether a step decides again what it
+  /// committed.
+  index_t hidden_count = 0;
+  bool decides_again = false;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
 };
@@ -77,6 +81,12 @@ enum class role : std::uint8_t {
 [[nodiscard]] UNMASK_HD constexpr bool is_accepted(role r) {
   return r == role::accepted || r == role::forced;
 }
+
+/// A committed token that a pass hides.
+struct hidden_token {
+  token_id token = no_token;  ///< no_token: not hidden
+  bool checked = false;       ///< it was committed before the step that hides it, and is read
+};
 
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {
@@ -133,6 +143,7 @@ struct slot_needs {
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
   bool moves = false;            ///< text may move
+  bool revises = false;          ///< a part looks at committed tokens without them
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
 
@@ -144,6 +155,7 @@ struct slot_needs {
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
             .moves = moves || other.moves,
+            .revises = revises || other.revises,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
             .probes = math::max(probes, other.probes)};
   }
@@ -185,6 +197,8 @@ struct slot_arrays {
   index_t* ranks = at.take<index_t>(window);
   /// Whether it is an anchor. Only if a part anchors.
   bool* anchors = at.take<bool>(needs.anchors ? window : 0);
+  /// The tokens that the next pass hides. Only if a part revises tokens.
+  hidden_token* hidden = at.take<hidden_token>(needs.revises ? window : 0);
   /// [1 + branches][window]: lookahead scores, whether there is one, and whether it is among the
   /// lowest of its branch; [1 + branches] scores. Only with lookahead.
   float* lookahead_scores = at.take<float>(needs.branches > 0 ? rows : 0);

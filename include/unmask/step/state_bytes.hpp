@@ -21,6 +21,7 @@ template <class Policy>
     needs.drafts = drafts_now(p);
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
+    needs.revises = revises_now(p);
   }
   return needs;
 }

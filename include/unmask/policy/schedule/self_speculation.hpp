@@ -88,7 +88,7 @@ struct self_speculation {
         resize(s, n, s.checked - first);
       }
       s.cached = math::min(math::min(s.end, q.first_changed), s.checked - 1);
-      s.end = math::min(s.checked - 1 + s.size, q.length - 1);
+      s.end = s.checked - 1 + math::min(s.size, q.length - s.checked);
     }
     if (s.checked == q.length) {
       next.end = ending::complete;
@@ -114,7 +114,7 @@ struct self_speculation {
   // The next n, where `stand` of the n positions before it did.
   UNMASK_HD void resize(sequence_state& s, index_t n, index_t stand) const {
     if (stand == n && s.size < window) {
-      s.size = math::min(window, s.size * 2);
+      s.size = s.size > window / 2 ? window : 2 * s.size;
     } else if (stand <= math::max(index_t{1}, n / 2) && s.size > start) {
       s.size = math::max(start, s.size / 2);
     }

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/step/commit.hpp>
+
+/// Passes in which committed tokens are hidden (core/revise.hpp).
+namespace UNMASK_NAMESPACE::step::phase {
+
+/// True if this step's pass hid tokens.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool hides(const slot_memory<Policy>& m) {
+  if constexpr (Policy::revises) {
+    return m.status->next.hides;
+  } else {
+    static_cast<void>(m);
+    return false;
+  }
+}
+
+/// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one.
+template <class Policy>
+UNMASK_HD void swap_hidden([[maybe_unused]] const auto& t,
+                           [[maybe_unused]] const slot_memory<Policy>& m,
+                           [[maybe_unused]] bool masks) {
+  if constexpr (Policy::revises) {
+    if (!hides(m)) {
+      return;
+    }
+    const range scored = m.status->next.score;
+    for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
+      if (m.hidden[i].token != no_token) {
+        m.state->tokens[scored.first + i] = masks ? m.state->model.mask_token : m.hidden[i].token;
+      }
+    }
+    t.sync();
+  }
+}
+
+/// Sorts the scored positions i with is(i) by score(part, candidate, context), the lowest first.
+/// Returns their number; NaN is not counted.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t
+sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const auto& score) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+  const range scored = m.status->next.score;
+  const index_t size = sort_size(scored.size());
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.keys[i] = no_key;
+    if (i < scored.size() && is(i) && m.row(i).valid()) {
+      step_info at = info_of(*m.state, m.status->next, scored.first + i);
+      at.current_probability = current_probability(m, m.row(i), i);
+      auto context = context_of<I>(m, m.cell_of(scored.first + i), at);
+      const auto narrow = candidate_at(m, i).template as<Policy::template part_type<I>::required>();
+      const float s = score(m.policy->template part_at<I>(), narrow, context);
+      m.keys[i] = math::is_nan(s) ? no_key : order_key(-s, i);
+    }
+  }
+  sort(t, m.keys, size);
+  return candidates(m);
+}
+
+/// count(part, context) for the scored range.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t count_of(const slot_memory<Policy>& m, const auto& count) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+  const index_t first = m.status->next.score.first;
+  const step_info at = info_of(*m.state, m.status->next, first);
+  auto context = context_of<I>(m, m.cell_of(first), at);
+  return count(m.policy->template part_at<I>(), context);
+}
+
+/// After the commit rule: selects the committed positions that the next pass hides and reads.
+template <class Policy>
+UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
+                           [[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::revises) {
+    if (!revises_now(*m.policy) || hides(m)) {
+      return;
+    }
+    const range scored = m.status->next.score;
+    const bool is_again = m.state->decides_again;
+    t.sync();
+    for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
+      m.hidden[i] = {};
+    }
+    if (t.lane() == 0) {
+      m.state->hidden_count = 0;
+      m.state->decides_again = false;
+    }
+    t.sync();
+    const index_t wanted =
+        is_again ? 0
+                 : count_of(m, [](const auto& p, auto& context) { return p.hide_count(context); });
+    if (wanted <= 0) {
+      return;
+    }
+    const index_t found = sort_lowest(
+        t,
+        m,
+        [&](index_t i) {
+          return m.roles[i] == role::bystander && m.reads(i) &&
+                 m.marks[scored.first + i] == mark::committed;
+        },
+        [](const auto& p, const auto& c, auto& context) { return p.hide_score(c, context); });
+    const index_t hidden = math::min(wanted, found);
+    for (index_t r = t.lane(); r < hidden; r += t.lanes()) {
+      const index_t i = key_index(m.keys[r]);
+      m.hidden[i] = {m.state->tokens[scored.first + i], true};
+    }
+    if (t.lane() == 0) {
+      m.state->hidden_count = hidden;
+    }
+    t.sync();
+  }
+}
+
+/// Lane 0: the next step looks at the same blocks again, which counts as no step of theirs.
+UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
+  const plan& now = m.status->next;
+  for (index_t b = now.first_block; b < now.last_block; ++b) {
+    ++m.state->block_step[b % max_active_blocks];
+  }
+}
+
+/// Lane 0: plans a pass that hides tokens, those of this step among them, if the step has selected
+/// some. Returns whether it has.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool plan_hiding([[maybe_unused]] const slot_memory<Policy>& m,
+                                         [[maybe_unused]] plan& next) {
+  if constexpr (Policy::revises) {
+    const plan& now = m.status->next;
+    if (hides(m) || m.state->hidden_count == 0) {
+      return false;
+    }
+    for (index_t k = 0; k < m.status->report.last_commits; ++k) {
+      const commit_entry& e = m.entries[k];
+      m.hidden[e.position - now.score.first] = {e.token, false};
+    }
+    next = now;
+    next.hides = true;
+    next.forced = 0;
+    repeat_blocks(m);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+/// Sets the roles of a step whose pass hid tokens.
+template <class Policy>
+UNMASK_HD void revise([[maybe_unused]] const deciding_group auto& t,
+                      [[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::revises) {
+    constexpr std::size_t I = detail::part_that<Policy, &part_traits::revises>;
+    const auto& part = m.policy->template part_at<I>();
+    const range scored = m.status->next.score;
+    const index_t wanted =
+        count_of(m, [](const auto& p, auto& context) { return p.revise_count(context); });
+    const index_t found = sort_lowest(
+        t,
+        m,
+        [&](index_t i) { return m.hidden[i].checked; },
+        [](const auto& p, const auto& c, auto& context) { return p.revise_score(c, context); });
+    index_t revising_part = text_index_of<I>(*m.policy);
+    if constexpr (requires { part.revising_part(); }) {
+      revising_part = part.revising_part();
+    }
+    const index_t revised = math::max(math::min(wanted, found), index_t{0});
+    const bool is_again = revised > 0 && part.redecides();
+    for (index_t r = t.lane(); r < revised; r += t.lanes()) {
+      const index_t i = key_index(m.keys[r]);
+      m.roles[i] = role::replaced;
+      m.note(i, {revising_part});
+    }
+    for (index_t i = t.lane(); is_again && i < scored.size(); i += t.lanes()) {
+      if (m.hidden[i].token != no_token && !m.hidden[i].checked) {
+        m.roles[i] = role::remasked;
+        m.note(i, {revising_part});
+      }
+    }
+    if (t.lane() == 0 && is_again) {
+      m.state->decides_again = true;
+      repeat_blocks(m);
+    }
+    t.sync();
+  }
+}
+
+}  // namespace unmask::step::phase
