@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 import pytest
-import unmask
+import unmask.tiny_llada
 from unmask.tiny_llada import TinyLlada, decode, problems
 
 uvicorn = pytest.importorskip("uvicorn", reason='pip install "unmask[server]"')
@@ -57,6 +57,12 @@ def server():
 
 
 @pytest.fixture(scope="module")
+def slow():
+    with serving(Slow()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def model():
     return TinyLlada()
 
@@ -71,6 +77,14 @@ def until(condition, seconds=10.0):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+class Slow(Tiny):
+    """Leaves a client time to read the events of each pass."""
+
+    def forward(self, sequences, rows):
+        time.sleep(0.03)
+        return super().forward(sequences, rows)
 
 
 class Gated(Tiny):
@@ -124,7 +138,8 @@ def test_prompts_of_tokens_and_several(server):
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_a_stream_has_the_text_and_the_canvas(server, model, chat):
+def test_a_stream_has_the_text_and_the_canvas(slow, chat):
+    server = slow
     policy = "at_random + tokens_per_step(2) + stop_at_eos"
     whole = completed(server, policy=policy, seed=9)
     extra = {"policy": policy, "seed": 9, "canvas": True}
@@ -153,13 +168,29 @@ def test_a_stream_has_the_text_and_the_canvas(server, model, chat):
     assert any(sum(map(bool, e.passes)) > e.committed_prefix for e in shown)  # provisional: behind the prefix
 
 
-def test_what_a_language_fills_is_on_the_canvas(server):
+def test_what_a_language_fills_is_on_the_canvas():
+    constraints = pytest.importorskip("unmask.constraints")
     pytest.importorskip("outlines_core")
+    batch = Batch(Tiny())
+    views = []
+    job = Job(batch.model.encode(PROMPT), 6, "threshold(0.9)", block_length=6, canvas=True,
+              constraint=constraints.regex("ab[01]c", unmask.tiny_llada.vocabulary()), changed=lambda: views.append(job.view))
+    batch.submit([job])
+    until(lambda: job.view.ended)
+    batch.close()
+    _, first, last = views
+    assert first.text == "ab" and first.canvas.passes == [1, 1, 0, 1, 1, 1] and first.canvas.committed_prefix == 2
+    assert re.fullmatch("ab[01]c", last.text) and all(last.canvas.passes)
+
+
+@pytest.mark.parametrize("policy", ["joint_threshold_indel", "daedal", "threshold(0.9) + edit_committed"])
+def test_texts_that_move_are_those_of_the_library(server, model, policy):
+    prompt = "J:age 27"
+    answer = completed(server, prompt, policy=policy)
+    assert answer.choices[0].text == decode(model, policy, prompt).text
     stream = server.client.completions.create(
-        model="tiny", prompt=PROMPT, stream=True, max_tokens=6, extra_body={"regex": "ab[01]c", "canvas": True})
-    first, *_, last = [e for e in stream if e.object == "unmask.canvas"]
-    assert (first.tokens, first.passes) == (["a", "b", None, "c", "", ""], [1, 1, 0, 1, 1, 1])
-    assert all(last.passes)
+        model="tiny", prompt=prompt, stream=True, extra_body={"policy": policy, "canvas": True})
+    assert [e.choices[0].text for e in stream if e.object != "unmask.canvas"] == [answer.choices[0].text]
 
 
 def test_a_text_that_may_be_rewritten_waits(server):

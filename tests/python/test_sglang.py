@@ -168,6 +168,7 @@ def test_max_steps_ends_a_block():
         ({"policy": "lookahead(2) + threshold(0.9)"}, "SGLang cannot run lookahead: SGLang runs no branches"),
         ({"policy": "dual_cache + threshold(0.9)"}, "SGLang cannot run dual_cache: SGLang keeps K/V of finished blocks"),
         ({"policy": "threshold(0.9) + max_steps(3)"}, "cannot run max_steps: use the setting max_steps"),
+        ({"policy": "joint_threshold_indel"}, "cannot run joint_threshold_indel: SGLang chooses the blocks"),
         ({"policy": "JointThresholdInDel"}, "blocks of a policy keep their length"),
     ],
 )

@@ -279,3 +279,61 @@ def test_bad_arguments_are_named(bert, change, says):
     arguments = {**dict(input_ids=texts(1, [8])[0][None], policy="threshold(0.9)", mask_token_id=MASK), **change}
     with pytest.raises(ValueError, match=says):
         generate(bert, **arguments)
+
+
+@pytest.fixture(scope="module")
+def causal():
+    """A model with transformers' own generate(); of random weights, so that what it attends to does not matter."""
+    torch.manual_seed(2)
+    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+        intermediate_size=48, max_position_embeddings=64, initializer_range=0.5, eos_token_id=None, pad_token_id=PAD)).eval()
+
+
+OPTIONS = dict(max_new_tokens=12, mask_token_id=MASK, block_length=6)
+
+
+@pytest.mark.parametrize("settings, parts", [
+    ({}, ""),
+    ({"repetition_penalty": 3.0}, " + repetition_penalty(3.0, window=17)"),
+    ({"do_sample": True, "temperature": 1.5, "top_k": 0}, " + sampling(1.5)"),
+    ({"do_sample": True, "temperature": 1.5, "top_k": 3}, " + sampling(1.5) + top_k(3)"),
+    ({"do_sample": True, "top_p": 0.4, "top_k": 0}, " + sampling(1.0) + top_p(0.4)"),
+    ({"do_sample": True, "min_p": 0.3, "temperature": 2.0, "top_k": 0}, " + sampling(2.0) + min_p(0.3)"),
+])
+def test_custom_generate(causal, settings, parts):
+    ids = torch.tensor([[3, 4, 5, 6, 7], [9, 8, 7, 6, 5]])
+    policy = "tokens_per_step(2)"
+    expected = generate(lambda x, **k: causal(x, use_cache=False, **k), ids, policy + parts, vocab_size=VOCAB, seed=5, **OPTIONS)
+    got = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy=policy, seed=5, **settings, **OPTIONS)
+    assert torch.equal(got, expected.sequences)
+    if settings:
+        plain = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy=policy, seed=5, **OPTIONS)
+        assert not torch.equal(got, plain)
+
+
+def test_custom_generate_by_a_folder_and_its_forms(causal):
+    ids = torch.tensor([[3, 4, 5, 6, 7]])
+    folder = str(REPOSITORY / "examples" / "python")
+    plain = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy="threshold(0.2)", **OPTIONS)
+    by_folder = causal.generate(ids, custom_generate=folder, trust_remote_code=True, policy="threshold(0.2)", **OPTIONS)
+    assert torch.equal(plain, by_folder)
+    whole = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy="threshold(0.2)",
+                            return_dict_in_generate=True, **OPTIONS)
+    assert torch.equal(whole.sequences, plain)
+    torch.manual_seed(3)
+    drawn = [causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy="threshold(0.2) + sampling(5)", **OPTIONS)
+             for _ in range(2)]
+    assert not torch.equal(*drawn)
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"num_beams": 2}, "num_beams must be 1: a policy keeps one answer, got 2"),
+    ({"no_repeat_ngram_size": 2}, "cannot honour NoRepeatNGramLogitsProcessor"),
+    ({"max_time": 1.0}, "cannot honour MaxTimeCriteria"),
+    ({"do_sample": True, "temperature": 0.5, "policy": "threshold(0.9) + sampling(1)"},
+     "temperature must not be given with a policy that has sampling"),
+])
+def test_custom_generate_refuses_what_it_cannot_honour(causal, settings, message):
+    with pytest.raises(ValueError, match=message):
+        causal.generate(torch.tensor([[3, 4, 5]]), custom_generate=unmask.transformers.custom_generate, **settings, **OPTIONS)

@@ -41,8 +41,11 @@ def names(policy: str) -> Iterator[str]:
                 yield from names(_methods()[name])
 
 
-REWRITES = ("token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf")
-"""Families and names of parts that may replace or mask a committed token."""
+REWRITES = (
+    "token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf", "wino",
+    "joint_threshold_indel", "daedal",
+)
+"""Families and names of parts that may replace, mask or move a committed token."""
 
 
 def rewrites(policy: str) -> bool:

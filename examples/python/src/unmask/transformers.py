@@ -5,6 +5,8 @@
 
     out = generate(model, input_ids, "trace_credit + threshold(0.9)", max_new_tokens=256)
     print(tokenizer.batch_decode(out.sequences[:, input_ids.shape[1]:]), out.tokens_per_forward)
+
+Models with a generate() take custom_generate() as its argument of that name.
 """
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from typing import Any, Callable, Sequence
 
 import torch
 
-from . import _text
+from . import _settings, _text
 from ._unmask import Commit, Constraint, Field, Report, Session
 
 _REFUSED = {
@@ -163,6 +165,78 @@ def generate(
     for slot, row in enumerate(rows):
         sequences[slot, row.places.to(sequences.device)] = row.tokens.to(sequences)
     return Generated(sequences, [session.report(slot) for slot in range(len(rows))], forwards)
+
+
+_OF_SETTINGS = {  # what transformers makes of the settings that become parts, and of the length
+    "TemperatureLogitsWarper", "TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper", "RepetitionPenaltyLogitsProcessor",
+    "MinNewTokensLengthLogitsProcessor", "MaxLengthCriteria", "EosTokenCriteria",
+}
+_OF_CACHES = ("cache", "past_key_values", "cache_position", "logits_to_keep", "position_ids", "use_cache")
+
+
+def custom_generate(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Sequence[Any] = (),
+    stopping_criteria: Sequence[Any] = (),
+    generation_config: Any = None,
+    policy: str = "threshold(0.9)",
+    block_length: int | None = None,
+    mask_token_id: int | None = None,
+    shifted_logits: bool = False,
+    suppress_mask: bool = True,
+    seed: int | None = None,
+    constraint: Any = None,
+    **model_kwargs: Any,
+) -> Any:
+    """generate() of this module as a decoding method of transformers.
+
+        model.generate(input_ids, custom_generate=unmask.transformers.custom_generate, max_new_tokens=128,
+                       policy="trace_credit + threshold(0.9)", mask_token_id=M)
+
+    Settings of the generation config become parts of the policy: temperature, top_k, top_p and min_p with
+    do_sample, repetition_penalty, min_new_tokens. ValueError names what it cannot honour. `seed` is drawn
+    from PyTorch's generator by default; the other arguments are those of generate(). The whole sequence runs
+    in each pass, without K/V: what a position attends to is the model's own. transformers 5.23 gives such a
+    function no streamer: generate() takes one.
+    """
+    for made in (*logits_processor, *stopping_criteria):
+        if type(made).__name__ not in _OF_SETTINGS:
+            raise ValueError(f"unmask.transformers.custom_generate cannot honour {type(made).__name__}: the policy decides")
+    config = generation_config
+    if (config.num_beams or 1) > 1:
+        raise ValueError(f"num_beams must be 1: a policy keeps one answer, got {config.num_beams}")
+    drawn = {n: getattr(config, n, None) for n in ("temperature", "top_k", "top_p", "min_p")} if config.do_sample else {}
+    if config.do_sample:  # what transformers does where none is given
+        drawn["temperature"] = 1.0 if drawn["temperature"] is None else drawn["temperature"]
+    text = _settings.with_parts(
+        policy,
+        {**drawn, "repetition_penalty": config.repetition_penalty, "min_tokens": config.min_new_tokens},
+        length=config.max_length,
+        vocab=_known("vocab_size", None, model.config),
+    )
+    eos = config.eos_token_id
+    out = generate(
+        lambda ids, **rest: model(ids, **rest, use_cache=False),
+        input_ids,
+        text,
+        attention_mask=model_kwargs.pop("attention_mask", None),
+        max_new_tokens=config.max_length - input_ids.shape[1],
+        block_length=block_length,
+        mask_token_id=_known("mask_token_id", mask_token_id, model.config),
+        eos_token_id=eos[0] if isinstance(eos, list) else eos,
+        vocab_size=_known("vocab_size", None, model.config),
+        shifted_logits=shifted_logits,
+        suppress_mask=suppress_mask,
+        seed=int(torch.randint(2**62, ())) if seed is None else seed,
+        constraint=constraint,
+        **{name: value for name, value in model_kwargs.items() if name not in _OF_CACHES},
+    )
+    if not config.return_dict_in_generate:
+        return out.sequences
+    from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+    return GenerateDecoderOnlyOutput(sequences=out.sequences)
 
 
 @dataclasses.dataclass

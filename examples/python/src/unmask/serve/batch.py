@@ -282,9 +282,10 @@ class Batch:
             sequences = []
             for s in request.segments:
                 tokens = self._running[s.slot]._tokens
-                if s.placed is not None:
+                if s.placed:
                     tokens = tokens.copy()  # type: ignore[union-attr]
-                    tokens[s.placed[0]] = s.placed[1]
+                    for position, token in s.placed:
+                        tokens[position] = token
                 sequences.append(tokens)
             self._session.supply(self.model.forward(sequences, [s.rows for s in request.segments]))  # type: ignore[arg-type]
         except Exception as error:  # of the model: its answers fail, the server goes on
