@@ -13,12 +13,14 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-static_assert(first_size<unmask_segment> == 48 && first_size<unmask_commit> == 32 &&
-                  sizeof(unmask_probability) == 24 && offsetof(unmask_report, second_reads) == 36 &&
+static_assert(first_size<unmask_commit> == 32 && sizeof(unmask_probability) == 24 &&
+                  offsetof(unmask_report, second_reads) == 36 &&
                   offsetof(unmask_options, propose_mask) == 56,
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(first_size<unmask_candidate> == 52, "the layout since version 10");
+static_assert(first_size<unmask_segment> == 44 && sizeof(unmask_segment) == 64,
+              "the layout since version 11");
 static_assert(first_size<unmask_sequence> == 48 && offsetof(unmask_sequence, constraints) == 56 &&
                   sizeof(unmask_modifiers) == 40,
               "the layout since version 5");
