@@ -10,8 +10,8 @@ namespace detail::table {
 
 /// Refuses a profile that was not calibrated with the paper's settings of the task.
 template <const calibrated_threshold<1>& Settings>
-void check_settings(const named_policy& parts) {
-  const calibrated_threshold<>& p = parts.commit_rule.profile();
+void check_settings(const named_policy& policy) {
+  const calibrated_threshold<>& p = policy.commit_rule.profile();
   if (p.cap != Settings.cap || p.slack != Settings.slack || p.mode != Settings.mode ||
       p.statistic != Settings.statistic) {
     throw std::invalid_argument(
