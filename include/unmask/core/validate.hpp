@@ -303,7 +303,7 @@ template <class Policy>
 
 // Number of branches of a policy value: of one of its parts.
 template <class Policy>
-[[nodiscard]] index_t policy_branches([[maybe_unused]] const Policy& p) {
+[[nodiscard]] UNMASK_HD index_t policy_branches([[maybe_unused]] const Policy& p) {
   index_t branches = 0;
   const auto add = [&](auto part) {
     branches += p.template part_at<decltype(part)::value>().branches;
