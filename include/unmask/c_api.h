@@ -200,16 +200,16 @@ typedef struct unmask_placement {
 typedef struct unmask_segment {
   int32_t slot;                     ///< slot of the sequence
   int32_t branch;                   ///< 0: the sequence; else with the tokens `placed` in place
-  int32_t placed_count;             ///< number of `placed`: 0 for the sequence, else 1 or more
   int32_t query_first, query_last;  ///< compute positions [first, last)
   int32_t keys_first, keys_last;    ///< with the keys of [first, last)
   int32_t row_first, row_last;      ///< return the logits of these positions
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
+  int32_t logits_shift;             ///< row p - shift of this segment predicts position p
+  int32_t placed_count;             ///< number of `placed`: 0 for the sequence, else 1 or more
+  const unmask_placement* placed;   ///< tokens of a branch, in this pass only; null: none
   int32_t attention;                ///< one of unmask_attentions; 0 unless the flags have another
   int32_t shadow_of;                ///< index of the segment that a shadow attends to, or -1
-  int32_t logits_shift;             ///< row p - shift of this segment predicts position p
-  const unmask_placement* placed;   ///< tokens of a branch, in this pass only; null: none
 } unmask_segment;
 
 /// The next forward pass. The session owns the segments, which are valid until unmask_supply().

@@ -807,7 +807,7 @@ TEST(c_api, requires_nothing_that_no_session_can_have) {
                                 [](unmask_options& o) { o.threads = 0; },
                                 [](unmask_options& o) { o.memory_space = 7; },
                                 [](unmask_options& o) { o.vocab = 0; },
-                                [](unmask_options& o) { o.flags = 2; }};
+                                [](unmask_options& o) { o.flags = 8; }};
   const unmask_sequence q = small_sequence();
   unmask_requirements r = UNMASK_REQUIREMENTS_INIT;
   for (const char* policy : {"threshold", "threshold + lookahead(3)"}) {

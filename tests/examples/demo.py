@@ -21,6 +21,9 @@ from refusal import assert_refuses
 DEMO, REFERENCE = sys.argv[1:3]
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
+# Methods whose passes need attention of kinds that the demo's engine does not have.
+NEED_ATTENTION = {"linear_spec"}
+
 
 def run(*arguments):
     return subprocess.run([DEMO, *arguments], capture_output=True, text=True, check=False,
@@ -228,9 +231,10 @@ class Demo(unittest.TestCase):
                                    "threshold": 0.9, "cap": cap, "slack": slack, "block_length": 20,
                                    "blocks": [[0.9], [0.6]]}, out)
                     file = f"('{path}')"
-                options += ["--policy", name + file, "--policy", text + file + " + max_steps(1000)"]
+                if name not in NEED_ATTENTION:
+                    options += ["--policy", name + file, "--policy", text + file + " + max_steps(1000)"]
             found = measured("--limit", "1", "--task", "sort", *options)["policies"]
-        self.assertEqual((len(found), settings), (2 * len(methods), {}))
+        self.assertEqual((len(found), settings), (2 * len(methods) - 2 * len(NEED_ATTENTION), {}))
         for word, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "committed", "segments", "layer_positions", "exact"):
                 self.assertEqual(word[key], text[key], word["policy"])
@@ -520,7 +524,7 @@ class Demo(unittest.TestCase):
         names = re.findall(r"^  (\w+)", listed[listed.index("\npolicies\n"):listed.index("\ncaches\n")], re.M)
         caches = re.findall(r"^  (\w+)", listed[listed.index("\ncaches\n"):], re.M)
         methods = dict(re.findall(r"^([a-z0-9_]+)\n    method: .*\n    = (.*)$", run("--parts").stdout, re.MULTILINE))
-        names += [name for name, text in methods.items() if not re.search("canvas|calibrated", text)]
+        names += [name for name, text in methods.items() if name not in NEED_ATTENTION and not re.search("canvas|calibrated", text)]
         cases = [(name, "none") for name in names] + [("fast_dllm", cache) for cache in caches]
         with tempfile.TemporaryDirectory() as folder:
             for name, cache in cases:

@@ -420,6 +420,9 @@ table all_operations() {
   t["mul.wide.s16"] = widening_product<s32, s16>();
   t["mul.wide.u32"] = widening_product<u64, u32>();
   t["mul.wide.s32"] = widening_product<s64, s32>();
+  t["mul.hi.u32"] = of_types<u32, u32, u32>([](u32 a, u32 b) { return u32(u64(a) * b >> 32U); });
+  t["mul.hi.s32"] =
+      of_types<s32, s32, s32>([](s32 a, s32 b) { return static_cast<s32>(s64(a) * b >> 32); });
   t["prmt.b32"] =
       of_types<u32, u32, u32, u32>([](u32 a, u32 b, u32 c) { return permuted_bytes(a, b, c); });
   // The upper word of {b, a} shifted to the left, the lower one of {b, a} shifted to the right.

@@ -134,7 +134,6 @@ pub struct unmask_placement {
 pub struct unmask_segment {
     pub slot: i32,
     pub branch: i32,
-    pub placed_count: i32,
     pub query_first: i32,
     pub query_last: i32,
     pub keys_first: i32,
@@ -143,10 +142,11 @@ pub struct unmask_segment {
     pub row_last: i32,
     pub first_row: i32,
     pub evict: i32,
+    pub logits_shift: i32,
+    pub placed_count: i32,
+    pub placed: *const unmask_placement,
     pub attention: i32,
     pub shadow_of: i32,
-    pub logits_shift: i32,
-    pub placed: *const unmask_placement,
 }
 
 #[repr(C)]

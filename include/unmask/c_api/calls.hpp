@@ -19,7 +19,7 @@ static_assert(first_size<unmask_commit> == 32 && sizeof(unmask_probability) == 2
               "the layout since version 1");
 static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
 static_assert(first_size<unmask_candidate> == 52, "the layout since version 10");
-static_assert(first_size<unmask_segment> == 44 && sizeof(unmask_segment) == 64,
+static_assert(first_size<unmask_segment> == 56 && sizeof(unmask_segment) == 64,
               "the layout since version 11");
 static_assert(first_size<unmask_sequence> == 48 && offsetof(unmask_sequence, constraints) == 56 &&
                   sizeof(unmask_modifiers) == 40,
@@ -133,7 +133,6 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
       }
       s.segments.push_back({g.slot,
                             g.branch,
-                            static_cast<std::int32_t>(g.placed.size()),
                             g.query.first,
                             g.query.last,
                             g.keys.first,
@@ -142,10 +141,11 @@ void give_request(unmask_session& s, unmask_request* request, const Next& next) 
                             g.rows.last,
                             g.first_row,
                             static_cast<std::int32_t>(g.evict),
-                            static_cast<std::int32_t>(g.attention),
-                            g.shadow_of,
                             g.logits_shift,
-                            placed});
+                            static_cast<std::int32_t>(g.placed.size()),
+                            placed,
+                            static_cast<std::int32_t>(g.attention),
+                            g.shadow_of});
       unmask_session::demands& of = s.of_slot[static_cast<std::size_t>(g.slot)];
       if (of.dropped) {  // on a device a plan must not be waited for inside a pass
         of.blocks = s.with([&](auto& q) { return q.planned(g.slot).score; });
