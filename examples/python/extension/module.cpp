@@ -176,14 +176,14 @@ void bind_values(nb::module_& m) {
       .value("cancelled", ending::cancelled, "The engine called cancel().");
 
   using unmask::segment;
-  nb::class_<segment>(m, "Segment", "One sequence's, or one branch's, share of a pass.")
+  nb::class_<kept_segment>(m, "Segment", "One sequence's, or one branch's, share of a pass.")
       .def_ro("slot", &segment::slot)
       .def_ro("branch", &segment::branch, "0 is the sequence itself.")
       .def_prop_ro(
           "placed",
-          [](const segment& s) {
+          [](const kept_segment& s) {
             std::vector<std::pair<int, int>> placed;
-            for (const unmask::placement& p : s.placed) {
+            for (const unmask::placement& p : s.tokens) {
               placed.emplace_back(p.position, p.token);
             }
             return placed;
@@ -191,30 +191,30 @@ void bind_values(nb::module_& m) {
           "Of a branch: positions and tokens in which it differs from its sequence.")
       .def_prop_ro(
           "rows",
-          [](const segment& s) { return slice_of(s.rows); },
+          [](const kept_segment& s) { return slice_of(s.rows); },
           "Give back the logits of these rows of the sequence.")
       .def_prop_ro(
           "query",
-          [](const segment& s) { return slice_of(s.query); },
+          [](const kept_segment& s) { return slice_of(s.query); },
           "Run these positions; an engine without a cache may run more.")
       .def_prop_ro(
           "keys",
-          [](const segment& s) { return slice_of(s.keys); },
+          [](const kept_segment& s) { return slice_of(s.keys); },
           "The positions that are run attend to these.")
       .def_prop_ro(
           "evict",
-          [](const segment& s) { return name_of(s.evict); },
+          [](const kept_segment& s) { return name_of(s.evict); },
           "\"choose\": each layer selects keys for the next passes; \"chosen\": the selected keys "
           "and those of the decided blocks receive attention; None: all of `keys` do.")
       .def_prop_ro(
           "attention",
-          [](const segment& s) { return name_of(s.attention); },
+          [](const kept_segment& s) { return name_of(s.attention); },
           "'bidirectional', 'causal' or 'shadow': what the positions attend to, among `keys`. A "
           "shadow is of masks at the positions of `query`, each of which attends to the segment "
           "`shadow_of` but for the token at its own position, and to the other masks.")
       .def_prop_ro(
           "shadow_of",
-          [](const segment& s) {
+          [](const kept_segment& s) {
             return s.shadow_of < 0 ? std::nullopt : std::optional<int>(s.shadow_of);
           },
           "Index of the segment that a shadow attends to.")
@@ -224,7 +224,7 @@ void bind_values(nb::module_& m) {
       .def_ro("first_row",
               &segment::first_row,
               "Index of the first of them in a tensor that has the rows of all segments.")
-      .def("__repr__", [](const segment& s) {
+      .def("__repr__", [](const kept_segment& s) {
         return shown("Segment",
                      std::pair("slot", s.slot),
                      std::pair("branch", s.branch),

@@ -91,9 +91,20 @@ class slot_tokens {
   unmask::memory space_ = unmask::memory::host;
 };
 
+/// A segment with its own tokens, those of a branch: the session's are in its plan.
+struct kept_segment : unmask::segment {
+  std::vector<unmask::placement> tokens;
+
+  kept_segment(const unmask::segment& s)  // NOLINT(google-explicit-constructor): of a list of them
+      : segment(s)
+      , tokens(s.placed.begin(), s.placed.end()) {
+    placed = {};
+  }
+};
+
 /// A forward_request that Python may keep.
 struct request {
-  std::vector<unmask::segment> segments;
+  std::vector<kept_segment> segments;
   unmask::index_t rows = 0;
 };
 
@@ -302,7 +313,7 @@ class session {
           with([&](auto& session) { return slots ? session.next(*slots) : session.next(); });
       if (wanted && !wanted_) {
         try {
-          request kept{copied(wanted->segments), wanted->rows};
+          request kept{{wanted->segments.begin(), wanted->segments.end()}, wanted->rows};
           if (trace_) {
             trace_->request(*wanted, *host_);
           }
