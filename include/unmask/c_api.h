@@ -193,7 +193,8 @@ typedef struct unmask_sequence {
 
 /// A token that a branch has at a position, in one forward pass only.
 typedef struct unmask_placement {
-  int32_t position, token;
+  int32_t position;  ///< position of the sequence
+  int32_t token;     ///< the token placed there
 } unmask_placement;
 
 /// Positions that a forward pass computes for one slot, and the rows of logits to return.
