@@ -506,6 +506,8 @@ class sequence_oracle {
            "answer_end",
            r.answer_end,
            g_.length);
+    // A stop sequence ends the answer before the text.
+    const index_t end = r.end == ending::running ? r.answer_end : g_.length;
     index_t masks = 0;
     for (index_t p = 0; p < static_cast<index_t>(now.tokens.size()); ++p) {
       const token_id token = now.tokens[at(p)];
@@ -513,7 +515,7 @@ class sequence_oracle {
       expect((p >= g_.prompt_length && p < g_.length) || token == given_[at(p)],
              "tokens outside the answer",
              p);
-      const bool is_text = p >= g_.prompt_length && p < r.answer_end;
+      const bool is_text = p >= g_.prompt_length && p < end;
       masks += is_text && token == s_.model.mask_token ? 1 : 0;
     }
     expect(r.masked <= masks, "a report", "masked", r.masked, masks);
