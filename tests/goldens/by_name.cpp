@@ -96,7 +96,7 @@ std::vector<commit> difference(const tokens& before, const tokens& after) {
   return all;
 }
 
-/// What a step of most rules records: the sum of its rows, and its changes.
+/// A step as most rules record it: the sum of its rows, and its changes.
 struct changes_of_step {
   static std::uint64_t sum(const decode_of_line& decode, const node&) {
     return decode.model.sum(decode.x);

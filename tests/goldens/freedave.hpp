@@ -97,7 +97,7 @@ class freedave_line {
   }
 
  private:
-  /// What the row of position q sees: with attention by block, up to the end of its own.
+  /// The tokens that the row of position q sees: with attention by block, up to the end of its own.
   [[nodiscard]] std::span<const token> seen(const tokens& x, index_t q) const {
     const std::size_t end =
         in_blocks_ ? static_cast<std::size_t>((q / block_ + 1) * block_) : x.size();

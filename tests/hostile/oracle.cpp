@@ -497,7 +497,7 @@ class sequence_oracle {
            "step " + std::to_string(now.report.forwards));
   }
 
-  /// What holds for text that moves and answers that grow: the prompt stays, every other position
+  /// Checks text that moves and answers that grow: the prompt stays, every other position
   /// has a token or is masked, nothing is masked at the end.
   void check_moved(const step_record& now) const {
     const sequence_report& r = now.report;
