@@ -113,7 +113,7 @@ class owned_answer {
   owned_answer(owned_answer&& other) noexcept
       : answer_(std::exchange(other.answer_, nullptr)) {}
   owned_answer& operator=(owned_answer&& other) noexcept {
-    std::swap(answer_, other.answer_);
+    delete std::exchange(answer_, std::exchange(other.answer_, nullptr));
     return *this;
   }
   ~owned_answer() { delete answer_; }

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -293,6 +295,42 @@ TEST(running_field, has_as_many_sequences_as_are_started) {
     field->write(0, field->lowest(0));
     EXPECT_TRUE(field->finish());
   }
+}
+
+/// Constraints that count how many of them have ended.
+struct counted_answer final : detail::constrained_answer {
+  explicit counted_answer(int& count)
+      : ended(count) {}
+  counted_answer(const counted_answer&) = delete;
+  counted_answer& operator=(const counted_answer&) = delete;
+  ~counted_answer() override { ++ended; }
+
+  const std::uint32_t* mask(index_t, const std::uint32_t* given, bool&) override { return given; }
+  void release() override {}
+  bool admits(index_t, token_id) override { return true; }
+  void write(index_t, token_id) override {}
+  void mask(index_t) override {}
+  bool is_certain(index_t) override { return false; }
+  bool place(index_t) override { return false; }
+  std::span<const detail::placed_token> place_tokens() override { return {}; }
+  bool finish(const token_id*, const mark*) override { return true; }
+  std::uint32_t state(std::size_t) override { return 0; }
+  commit_entry* entries() override { return nullptr; }
+  candidate_entry* traced() override { return nullptr; }
+
+  int& ended;
+};
+
+TEST(owned_answer, ends_the_one_that_it_replaces) {
+  int ended = 0;
+  detail::owned_answer held(new counted_answer(ended));
+  detail::owned_answer next(new counted_answer(ended));
+  const detail::constrained_answer* const kept = next.get();
+  held = std::move(next);
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(held.get(), kept);
+  held = {};
+  EXPECT_EQ(ended, 2);
 }
 
 }  // namespace
