@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "goldens/moving_text.hpp"
 
-#include <unmask/named_policy.hpp>
-
 #include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "goldens/context_model.hpp"
+#include "goldens/decode_of_line.hpp"
 #include "goldens/lines.hpp"
-#include "goldens/place.hpp"
 
 namespace unmask::goldens {
 
@@ -23,10 +20,9 @@ struct recorded_pass {
   tokens after;
 };
 
-/// A recorded decode: the prompt, the first answer, the most positions, and the passes.
+/// A recorded decode: the length of the prompt, the first answer, the most positions, the passes.
 struct recorded_decode {
-  context_model model;
-  tokens prompt;
+  std::size_t prompt = 0;
   tokens first;
   index_t length = 0;
   index_t block_length = 0;
@@ -34,89 +30,60 @@ struct recorded_decode {
   std::vector<recorded_pass> passes;
 };
 
-std::uint64_t sum_of(const recorded_decode& r, std::span<const token> x, const segment& s) {
+std::uint64_t sum_of(const recorded_decode& r, const decode_of_line& decode, const segment& s) {
+  const std::span<const token> x = std::span(decode.x).first(decode.visible);
   if (!r.sums_blocks) {
-    return r.model.sum(x);
+    return decode.model.sum(x);
   }
-  std::vector<float> row(static_cast<std::size_t>(r.model.V));
+  std::vector<float> row(static_cast<std::size_t>(decode.model.V));
   std::uint64_t sum = 0;
   const index_t first = (s.query.last - 1) / r.block_length * r.block_length;
   for (index_t p = first; p < s.query.last; ++p) {
-    r.model.row(p, x, row);
+    decode.model.row(p, x, row);
     sum += (2 * static_cast<std::uint64_t>(p) + 1) * bits_sum(row);
   }
   return sum;
 }
 
-verdict replay(const recorded_decode& r, const std::string& policy) {
-  const auto columns = static_cast<std::size_t>(r.model.V);
-  tokens x = r.prompt;
-  x.resize(static_cast<std::size_t>(r.length), r.model.mask_id);
-  session<named_policy, place> decode(read_policy(policy),
-                                      {.vocab = r.model.V,
-                                       .mask_token = r.model.mask_id,
-                                       .eos_token = r.model.eos_id,
-                                       .suppress_mask = false},
-                                      tokens_view<place::space>(x.data(), r.length),
-                                      {.prompt_length = index_t(r.prompt.size()),
-                                       .length = r.length,
-                                       .block_length = r.block_length});
-  std::vector<float> logits;
+verdict replay(const node& line, const recorded_decode& r, const std::string& policy) {
+  decode_of_line decode(line, {policy, r.block_length}, static_cast<std::size_t>(r.length));
+  const auto answer = decode.x.begin() + static_cast<std::ptrdiff_t>(r.prompt);
+  decode.visible = r.prompt + r.first.size();
   std::size_t pass = 0;
-  tokens before = r.first;
-  while (const auto request = decode.next()) {
+  while (const auto request = decode.session.next()) {
     const auto fail = [&](const std::string& what) {
       return verdict::fail(text("pass ", pass, ": ", what));
     };
     if (pass == r.passes.size()) {
       return fail("one more than recorded");
     }
-    const segment& s = request->segments.front();
-    const std::span<const token> text_now(x.data(), r.prompt.size() + before.size());
     const recorded_pass& recorded = r.passes[pass];
-    const std::uint64_t sum = sum_of(r, text_now, s);
+    const std::uint64_t sum = sum_of(r, decode, request->segments.front());
     if (sum != recorded.sum) {
       return fail(text("sum: expected ", recorded.sum, ", got ", sum));
     }
-    logits.resize(std::max<std::size_t>(static_cast<std::size_t>(request->rows), 1) * columns);
-    for (index_t p = s.rows.first; p < s.rows.last; ++p) {
-      const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
-      r.model.row(p, text_now, std::span(logits).subspan(at, columns));
+    decode.supply(*request);
+    static_cast<void>(decode.session.report());  // and the tokens are there
+    const auto [expected, got] =
+        std::mismatch(recorded.after.begin(), recorded.after.end(), answer);
+    if (expected != recorded.after.end()) {
+      return fail(
+          text("position ", got - decode.x.begin(), ": expected ", *expected, ", got ", *got));
     }
-    decode.supply(rows_view<float, place::space>{logits.data(), request->rows, r.model.V});
-    static_cast<void>(decode.report());  // and the tokens are there
-    before.assign(x.begin() + std::ptrdiff_t(r.prompt.size()),
-                  x.begin() + std::ptrdiff_t(r.prompt.size() + recorded.after.size()));
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (before[i] != recorded.after[i]) {
-        return fail(text("position ",
-                         r.prompt.size() + i,
-                         ": expected ",
-                         recorded.after[i],
-                         ", got ",
-                         before[i]));
-      }
-    }
+    decode.visible = r.prompt + recorded.after.size();
     ++pass;
   }
-  const auto end = static_cast<std::size_t>(decode.report().answer_end);
-  return pass == r.passes.size() && end == r.prompt.size() + before.size()
+  const auto end = static_cast<std::size_t>(decode.session.report().answer_end);
+  return pass == r.passes.size() && end == decode.visible
              ? verdict::pass()
              : verdict::fail(text("expected ",
                                   r.passes.size(),
                                   " passes to position ",
-                                  r.prompt.size() + before.size(),
+                                  decode.visible,
                                   ", got ",
                                   pass,
                                   " to ",
                                   end));
-}
-
-recorded_decode decode_of(const node& line) {
-  recorded_decode r;
-  r.model = read_context_model(line.at("model"));
-  r.prompt = line.get<tokens>("prompt");
-  return r;
 }
 
 /// Adds the passes of a list of steps to those of a decode whose last answer is `now`.
@@ -128,7 +95,7 @@ void add_passes(recorded_decode& r, tokens& now, const node& steps) {
       for (const auto& [p, t] : step.list("changes", [](const node& n) {
              return std::pair{n.at(0U).get<std::size_t>(), n.at(1U).get<token>()};
            })) {
-        now.at(p - r.prompt.size()) = t;
+        now.at(p - r.prompt) = t;
       }
     }
     r.passes.push_back({step.hex("sum"), now});
@@ -139,17 +106,20 @@ void add_passes(recorded_decode& r, tokens& now, const node& steps) {
 
 verdict check_indel(const node& line) {
   const node args = line.at("args");
-  recorded_decode r = decode_of(line);
+  const auto mask = line.at("model").get<token>("mask_id");
+  recorded_decode r;
+  r.prompt = line.get<tokens>("prompt").size();
   r.length = static_cast<index_t>(line.get<tokens>("final").size());
   r.block_length = args.get<index_t>("block_size");
   r.sums_blocks = true;
-  r.first.resize(static_cast<std::size_t>(r.length) - r.prompt.size(), r.model.mask_id);
+  r.first.resize(static_cast<std::size_t>(r.length) - r.prompt, mask);
   tokens now = r.first;
   const node blocks = line.at("blocks");
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     add_passes(r, now, blocks.at(b).at("steps"));
   }
-  return replay(r,
+  return replay(line,
+                r,
                 text("joint_threshold_indel(",
                      args.get_or<double>("threshold", 0.5),
                      ", ",
@@ -166,15 +136,17 @@ verdict check_indel(const node& line) {
 verdict check_daedal(const node& line) {
   const node args = line.at("args");
   const auto initial = args.get<index_t>("initial_gen_length");
-  recorded_decode r = decode_of(line);
-  r.length = static_cast<index_t>(r.prompt.size()) + args.get<index_t>("max_gen_length");
+  const auto mask = line.at("model").get<token>("mask_id");
+  recorded_decode r;
+  r.prompt = line.get<tokens>("prompt").size();
+  r.length = static_cast<index_t>(r.prompt) + args.get<index_t>("max_gen_length");
   r.block_length = args.get<index_t>("block_length");
   r.first.resize(
-      static_cast<std::size_t>(std::min(initial, r.length - static_cast<index_t>(r.prompt.size()))),
-      r.model.mask_id);
+      static_cast<std::size_t>(std::min(initial, r.length - static_cast<index_t>(r.prompt))), mask);
   tokens now = r.first;
   add_passes(r, now, line.at("steps"));
-  return replay(r,
+  return replay(line,
+                r,
                 text("daedal(",
                      initial,
                      ", ",

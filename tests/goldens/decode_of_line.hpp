@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// Decodes by name with the model of a recorded line.
+
+#include <unmask/named_policy.hpp>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "goldens/context_model.hpp"
+#include "goldens/json_node.hpp"
+#include "goldens/place.hpp"
+
+namespace unmask::goldens {
+
+/// How a recorded loop decodes: a text, and the length of its blocks.
+struct decoded_by {
+  std::string policy;
+  index_t block_length = 0;
+  /// The released loop stops behind an EOS token and leaves masks, which the library fills with it:
+  /// the last forward pass is compared as far as it was recorded.
+  bool leaves_masks = false;
+};
+
+/// A decode by name with the model of a line.
+struct decode_of_line {
+  context_model model;
+  tokens x;
+  std::size_t visible = 0;  ///< tokens that the model is given
+  std::vector<float> logits = {};
+  unmask::session<named_policy, place> session;
+  decode_of_line(const node& line, const decoded_by& by, std::size_t length)
+      : model(read_context_model(line.at("model")))
+      , x(answer_of(line, model, length))
+      , visible(length)
+      , session(read_policy(by.policy),
+                {.vocab = model.V,
+                 .mask_token = model.mask_id,
+                 .eos_token = model.eos_id,
+                 .suppress_mask = false,
+                 .causal_attention = true,
+                 .shadow_attention = true},
+                tokens_view<place::space>(x.data(), static_cast<index_t>(length)),
+                {.prompt_length = static_cast<index_t>(line.get<tokens>("prompt").size()),
+                 .length = static_cast<index_t>(length),
+                 .block_length = by.block_length}) {}
+
+  /// Runs the model for a request.
+  void supply(const forward_request& request) {
+    const auto columns = static_cast<std::size_t>(model.V);
+    logits.resize(static_cast<std::size_t>(request.rows) * columns);
+    for (const segment& s : request.segments) {
+      for (index_t p = s.rows.first; p < s.rows.last; ++p) {
+        const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
+        const std::span<float> row = std::span(logits).subspan(at, columns);
+        model.row(p + s.logits_shift, std::span(x).first(visible), row, s.attention);
+      }
+    }
+    session.supply(rows_view<float, place::space>{logits.data(), request.rows, model.V});
+  }
+
+ private:
+  // The tokens before the first pass: the prompt, then masks.
+  static tokens answer_of(const node& line, const context_model& model, std::size_t length) {
+    auto all = line.get<tokens>("prompt");
+    all.resize(length, model.mask_id);
+    return all;
+  }
+};
+
+}  // namespace unmask::goldens
