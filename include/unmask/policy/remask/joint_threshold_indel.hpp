@@ -5,6 +5,7 @@
 #include <unmask/core/check.hpp>
 #include <unmask/core/forwards.hpp>
 #include <unmask/core/knob.hpp>
+#include <unmask/policy/presets/released/loop.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -120,9 +121,9 @@ struct joint_threshold_indel {
       s = {};
       s.block = block;
     }
-    const range block = block_of(q, s.block);
+    const range block = released::aligned_block(q, s.block);
     if (block.empty()) {
-      next.end = q.masked_count == 0 ? ending::complete : ending::max_steps;
+      next.end = released::ended(q);
       return;
     }
     s.decides = !s.ended;
@@ -150,7 +151,7 @@ struct joint_threshold_indel {
       }
     }
     const sequence_state& s = context.sequence;
-    const index_t cell = context.at.position - block_of(q, s.block).first;
+    const index_t cell = context.at.position - released::aligned_block(q, s.block).first;
     for (index_t k = 0; s.repeats && k < math::min(s.written_count[cell], memory); ++k) {
       list.add(s.written[cell][k]);
     }
@@ -160,7 +161,8 @@ struct joint_threshold_indel {
     sequence_state& s = context.sequence;
     const sequence_view& q = *context.at.view;
     const index_t size = rows.size();
-    const index_t fixed = context.at.position - block_of(q, s.block).first;  // before the rows
+    const index_t fixed =
+        context.at.position - released::aligned_block(q, s.block).first;  // before the rows
     const token_id mask = rows.mask_token();
     const auto is_original = [&](index_t i) { return rows.is_masked(i) && !rows.is_inserted(i); };
     const auto is_special = [&](token_id v) {
@@ -244,12 +246,6 @@ struct joint_threshold_indel {
   UNMASK_HD static void take(choice& p, const auto& best) {
     p.token = best.token;
     p.probability = best.probability;
-  }
-
-  // Block b: the first contains the end of the prompt, the last ends with the sequence.
-  [[nodiscard]] UNMASK_HD static range block_of(const sequence_view& q, index_t b) {
-    const index_t first = (q.prompt_length / q.block_length + b) * q.block_length;
-    return {first, math::min(first + q.block_length, q.length)};
   }
 
   [[nodiscard]] UNMASK_HD static std::uint64_t hash_of(const sequence_view& q, range block) {
