@@ -8,7 +8,8 @@
 - Every block of Python is Python.
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
-- The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
+- The tables in the first section with one of include/unmask/README.md and examples/README.md have all that is in
+  the folder.
 - Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
   sequence, and each call; those of the protocol of a
   part each member that the headers look for, and no other.
@@ -45,7 +46,7 @@ PROTOCOL = "include/unmask/core/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
     r"core/(part|attention|block_end|block_rewriting|gating|rank_info|remask_least|review|reconsider|verify|read_ahead|drafting|forwards|answer_end|layer|knob)\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
-    r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
+    r"core/traits\.hpp": r"^UNMASK_DECLARES\((\w+)\)",
     r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
 }
 NO_MEMBERS = "at", "count"  # of other things that the headers call p
@@ -126,13 +127,14 @@ def wrong_python(text):
 
 
 def listing_complaints(page):
-    """The page of a folder names all that is in it, in the first column of its first table."""
+    """The page of a folder names all that is in it, in the first columns of its first section with tables."""
     if page.exists():
-        table = re.search(r"^\|.*?(?=\n\n|\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
-        named = set(re.findall(r"`([^`]+)`", " ".join(row.split("|")[1] for row in table.splitlines())))
+        section = re.search(r"^\|.*?(?=^## |\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
+        rows = re.findall(r"^\|([^|]*)\|", section, re.M)
+        named = set(re.findall(r"`([^`]+)`", " ".join(rows)))
         here = {path.name for path in page.parent.iterdir() if path.name not in (page.name, "__pycache__")}
         for name in sorted(named ^ here):
-            yield f"the first table and the folder differ in {name}"
+            yield f"its tables and the folder differ in {name}"
 
 
 def names(pattern, text):
@@ -266,7 +268,7 @@ def self_test():
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
         "include/unmask/core/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
-        "include/unmask/core/traits.hpp": "#define UNMASK_SAYS(name)\nUNMASK_SAYS(says)\n",
+        "include/unmask/core/traits.hpp": "#define UNMASK_DECLARES(name)\nUNMASK_DECLARES(says)\n",
         "include/unmask/step/active.hpp": "UNMASK_ACTIVE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/core/renamed.hpp>
-#include <unmask/core/report_text.hpp>
+#include <unmask/unmask.hpp>
 
 #include <chrono>
 #include <nanobind/stl/optional.h>

@@ -22,166 +22,126 @@
 /// functions: write `static_assert(logits_processor<my_part>)` after a part.
 namespace UNMASK_NAMESPACE::detail {
 
-// The names of the stage functions. If P has a member of one of these names, whatever it is, the
-// name is ambiguous in a class with both bases.
+// The functions of the stages: name, the concept of part type P that has it, and the sentence for a
+// function of that name that is none.
+// clang-format off
+#define UNMASK_STAGE_FUNCTIONS(FUNCTION)                                                           \
+  FUNCTION(score, ranking<P>,                                                                      \
+           "score(candidate) or score(candidate, context) must be const and return float")         \
+  FUNCTION(commits, basic_commit_rule<P>,                                                          \
+           "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "      \
+           "const and return bool")                                                                \
+  FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float")                     \
+  FUNCTION(anchors, anchoring<P>,                                                                  \
+           "anchors(candidate) must be const and return bool, and the part must declare up to "    \
+           "which distance: anchor_radius() -> index_t")                                           \
+  FUNCTION(anchor_radius, anchoring<P>,                                                            \
+           "anchor_radius() must be const and return index_t, in a part that has "                 \
+           "anchors(candidate)")                                                                   \
+  FUNCTION(transform, logits_transform<P>,                                                         \
+           "transform(logit, token) or transform(logit, token, at) must be const and return "      \
+           "float")                                                                                \
+  FUNCTION(draw_temperature, drawing<P>, "draw_temperature() must be const and return float")      \
+  FUNCTION(track, tracking<P>,                                                                     \
+           "track(list, context) must be const, and the part must declare how many tokens it "     \
+           "tracks at a position: static constexpr index_t tracks = ...")                          \
+  FUNCTION(process, logits_processor<P>, "process(row, context) must be const and return void")    \
+  FUNCTION(probe, probing<P>,                                                                      \
+           "probe(row, context, out) must be const and return index_t, and the part must say how " \
+           "many probabilities it writes: static constexpr index_t probes")                        \
+  FUNCTION(filter, candidate_filter<P>,                                                            \
+           "filter(candidate, context) or filter(candidate, neighbours, context) must be const "   \
+           "and return filter_result")                                                             \
+  FUNCTION(reduce, step_reducing<P>,                                                               \
+           "reduce(candidate, context) must be const and return the part's step reduction, which " \
+           "has merge(step reduction)")                                                            \
+  FUNCTION(review, reviewing<P>,                                                                   \
+           "review(candidate, context) must be const and return the part's step reduction, which " \
+           "has merge(step reduction)")                                                            \
+  FUNCTION(edit_token, token_editing<P>,                                                           \
+           "edit_token(candidate, context) must be const and return verdict")                      \
+  FUNCTION(remasks, remasking<P>, "remasks(candidate, context) must be const and return bool")     \
+  FUNCTION(refill, renoising<P>,                                                                   \
+           "refill(position, context) must be const and return token_id, and so must "             \
+           "conclude(context)")                                                                    \
+  FUNCTION(conclude, renoising<P>,                                                                 \
+           "conclude(context) must be const and return token_id, and so must refill(position, "    \
+           "context)")                                                                             \
+  FUNCTION(remask_count, remasking_least<P>,                                                       \
+           "remask_count(context) must be const and return index_t, in a part that has "           \
+           "remask_score(candidate, context) and extra_remasks(sequence_shape)")                   \
+  FUNCTION(remask_score, remasking_least<P>,                                                       \
+           "remask_score(candidate, context) must be const and return float, in a part that has "  \
+           "remask_count(context) and extra_remasks(sequence_shape)")                              \
+  FUNCTION(rewrite_block, block_rewriting<P>,                                                      \
+           "rewrite_block(rows, context) must be const and return void, in a part that declares "  \
+           "so: static constexpr bool rewrites_blocks = true")                                     \
+  FUNCTION(begin_length, growing<P>,                                                               \
+           "begin_length(sequence_shape) must be const and return index_t, in a part that has "    \
+           "rewrite_block(rows, context)")                                                         \
+  FUNCTION(goes_on, going_on<P>,                                                                   \
+           "goes_on(sequence, context) must be const and return bool, in a part that has "         \
+           "remask_count(context)")                                                                \
+  FUNCTION(stop, stopping<P>, "stop(sequence, context) must be const and return ending")           \
+  FUNCTION(answer_end, delimiting<P>,                                                              \
+           "answer_end(sequence) must be const and return index_t, in a part that has "            \
+           "stop(sequence, context)")                                                              \
+  FUNCTION(schedule, scheduling<P>,                                                                \
+           "schedule(sequence, plan, context) must be const and return void")                      \
+  FUNCTION(replan, replanning<P>,                                                                  \
+           "replan(sequence, plan, context) must be const and return void, in a part that "        \
+           "schedules")                                                                            \
+  FUNCTION(hide_count, reconsidering<P>,                                                           \
+           "hide_count(context) must be const and return index_t, in a part that has the other "   \
+           "functions of core/reconsider.hpp")                                                     \
+  FUNCTION(hide_score, reconsidering<P>,                                                           \
+           "hide_score(candidate, context) must be const and return float, in a part that has "    \
+           "the other functions of core/reconsider.hpp")                                           \
+  FUNCTION(reconsider_count, reconsidering<P>,                                                     \
+           "reconsider_count(context) must be const and return index_t, in a part that has the "   \
+           "other functions of core/reconsider.hpp")                                               \
+  FUNCTION(reconsider_score, reconsidering<P>,                                                     \
+           "reconsider_score(candidate, context) must be const and return float, in a part that "  \
+           "has the other functions of core/reconsider.hpp")                                       \
+  FUNCTION(accepts, verifying<P>,                                                                  \
+           "accepts(candidate, context) must be const and return bool, in a part that has "        \
+           "schedule(sequence, plan, context)")                                                    \
+  FUNCTION(check, (checked<P> || checked_with_model<P>),                                           \
+           "check(sequence_shape) or check(sequence_shape, model_info) must be const")             \
+  FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool")              \
+  FUNCTION(admits, gating<P>, "admits(position, token, context) must be const and return bool")    \
+  FUNCTION(extra_forwards, extending<P>,                                                           \
+           "extra_forwards(sequence_shape) must be const and return std::int64_t")                 \
+  FUNCTION(set_query, caching<P>,                                                                  \
+           "set_query(sequence, plan, context) must be const and return void")                     \
+  FUNCTION(in_query, picking<P>,                                                                   \
+           "in_query(row, context) must be const and return bool, in a part that has set_query()") \
+  FUNCTION(evicts, evicting<P>,                                                                    \
+           "evicts(sequence, plan, context) must be const and return eviction")
+// clang-format on
+
+// If P has a member of one of these names, whatever it is, the name is ambiguous in a class with
+// both bases.
 struct stage_names {
-  int score, commits, cost, anchors, anchor_radius, transform, draw_temperature, track, process,
-      probe, filter, reduce, review, edit_token, remasks, refill, conclude, stop, schedule, replan,
-      check, answer_end, set_query, in_query, evicts, allows, admits, extra_forwards, remask_count,
-      remask_score, goes_on, rewrite_block, begin_length, accepts, hide_count, hide_score,
-      reconsider_count, reconsider_score;
+#define UNMASK_FUNCTION(name, is_stage, sentence) int name;
+  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
 };
 template <class P>
-struct beside_stage_names : P, stage_names {};
+struct with_stage_names : P, stage_names {};
 
 // True if P has a member of that name that is not a data member.
 #define UNMASK_HAS_FUNCTION(name)                                                                  \
   (                                                                                                \
-      !requires { &beside_stage_names<P>::name; } &&                                               \
+      !requires { &with_stage_names<P>::name; } &&                                                 \
       !requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; })
-
-// Checks that `name`, if P has it, satisfies `is_stage`.
-#define UNMASK_CHECK_FUNCTION(name, is_stage, sentence)                                            \
-  static_assert((is_stage) || !UNMASK_HAS_FUNCTION(name), sentence)
 
 template <class P>
 consteval void check_functions() {
-  UNMASK_CHECK_FUNCTION(
-      score,
-      ranking<P>,
-      "score(candidate) or score(candidate, context) must be const and return float");
-  UNMASK_CHECK_FUNCTION(
-      commits,
-      basic_commit_rule<P>,
-      "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "
-      "const and return bool");
-  UNMASK_CHECK_FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float");
-  UNMASK_CHECK_FUNCTION(anchors,
-                        anchoring<P>,
-                        "anchors(candidate) must be const and return bool, and the part must say "
-                        "up to which distance: anchor_radius() -> index_t");
-  UNMASK_CHECK_FUNCTION(anchor_radius,
-                        anchoring<P>,
-                        "anchor_radius() must be const and return index_t, in a part that has "
-                        "anchors(candidate)");
-  UNMASK_CHECK_FUNCTION(
-      transform,
-      logits_transform<P>,
-      "transform(logit, token) or transform(logit, token, at) must be const and return "
-      "float");
-  UNMASK_CHECK_FUNCTION(
-      draw_temperature, drawing<P>, "draw_temperature() must be const and return float");
-  UNMASK_CHECK_FUNCTION(
-      track,
-      tracking<P>,
-      "track(list, context) must be const, and the part must say how many tokens it "
-      "tracks at a position: static constexpr index_t tracks = ...");
-  UNMASK_CHECK_FUNCTION(
-      process, logits_processor<P>, "process(row, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(
-      probe,
-      probing<P>,
-      "probe(row, context, out) must be const and return index_t, and the part "
-      "must say how many probabilities it writes: static constexpr index_t probes");
-  UNMASK_CHECK_FUNCTION(
-      filter,
-      candidate_filter<P>,
-      "filter(candidate, context) or filter(candidate, neighbours, context) must be "
-      "const and return filter_result");
-  UNMASK_CHECK_FUNCTION(
-      reduce,
-      step_reducing<P>,
-      "reduce(candidate, context) must be const and return the part's step reduction, which "
-      "has merge(step reduction)");
-  UNMASK_CHECK_FUNCTION(
-      review,
-      reviewing<P>,
-      "review(candidate, context) must be const and return the part's step reduction, which "
-      "has merge(step reduction)");
-  UNMASK_CHECK_FUNCTION(edit_token,
-                        token_editing<P>,
-                        "edit_token(candidate, context) must be const and return verdict");
-  UNMASK_CHECK_FUNCTION(
-      remasks, remasking<P>, "remasks(candidate, context) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(refill,
-                        renoising<P>,
-                        "refill(position, context) must be const and return token_id, and so must "
-                        "conclude(context)");
-  UNMASK_CHECK_FUNCTION(conclude,
-                        renoising<P>,
-                        "conclude(context) must be const and return token_id, and so must "
-                        "refill(position, context)");
-  UNMASK_CHECK_FUNCTION(remask_count,
-                        remasking_least<P>,
-                        "remask_count(context) must be const and return index_t, in a part that "
-                        "has remask_score(candidate, context) and extra_remasks(sequence_shape)");
-  UNMASK_CHECK_FUNCTION(remask_score,
-                        remasking_least<P>,
-                        "remask_score(candidate, context) must be const and return float, in a "
-                        "part that has remask_count(context) and extra_remasks(sequence_shape)");
-  UNMASK_CHECK_FUNCTION(rewrite_block,
-                        block_rewriting<P>,
-                        "rewrite_block(rows, context) must be const and return void, in a part "
-                        "that says so: static constexpr bool rewrites_blocks = true");
-  UNMASK_CHECK_FUNCTION(begin_length,
-                        growing<P>,
-                        "begin_length(sequence_shape) must be const and return index_t, in a part "
-                        "that has rewrite_block(rows, context)");
-  UNMASK_CHECK_FUNCTION(goes_on,
-                        going_on<P>,
-                        "goes_on(sequence, context) must be const and return bool, in a part that "
-                        "has remask_count(context)");
-  UNMASK_CHECK_FUNCTION(
-      stop, stopping<P>, "stop(sequence, context) must be const and return ending");
-  UNMASK_CHECK_FUNCTION(answer_end,
-                        delimiting<P>,
-                        "answer_end(sequence) must be const and return index_t, in a part that has "
-                        "stop(sequence, context)");
-  UNMASK_CHECK_FUNCTION(
-      schedule, scheduling<P>, "schedule(sequence, plan, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(
-      replan,
-      replanning<P>,
-      "replan(sequence, plan, context) must be const and return void, in a part that "
-      "schedules");
-  UNMASK_CHECK_FUNCTION(hide_count,
-                        reconsidering<P>,
-                        "hide_count(context) must be const and return index_t, in a part that has "
-                        "the other functions of core/reconsider.hpp");
-  UNMASK_CHECK_FUNCTION(hide_score,
-                        reconsidering<P>,
-                        "hide_score(candidate, context) must be const and return float, in a part "
-                        "that has the other functions of core/reconsider.hpp");
-  UNMASK_CHECK_FUNCTION(
-      reconsider_count,
-      reconsidering<P>,
-      "reconsider_count(context) must be const and return index_t, in a part that "
-      "has the other functions of core/reconsider.hpp");
-  UNMASK_CHECK_FUNCTION(reconsider_score,
-                        reconsidering<P>,
-                        "reconsider_score(candidate, context) must be const and return float, in a "
-                        "part that has the other functions of core/reconsider.hpp");
-  UNMASK_CHECK_FUNCTION(accepts,
-                        verifying<P>,
-                        "accepts(candidate, context) must be const and return bool, in a part that "
-                        "has schedule(sequence, plan, context)");
-  UNMASK_CHECK_FUNCTION(check,
-                        checked<P> || checked_with_model<P>,
-                        "check(sequence_shape) or check(sequence_shape, model_info) must be const");
-  UNMASK_CHECK_FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(
-      admits, gating<P>, "admits(position, token, context) must be const and return bool");
-  UNMASK_CHECK_FUNCTION(extra_forwards,
-                        extending<P>,
-                        "extra_forwards(sequence_shape) must be const and return std::int64_t");
-  UNMASK_CHECK_FUNCTION(
-      set_query, caching<P>, "set_query(sequence, plan, context) must be const and return void");
-  UNMASK_CHECK_FUNCTION(
-      in_query,
-      picking<P>,
-      "in_query(row, context) must be const and return bool, in a part that has set_query()");
-  UNMASK_CHECK_FUNCTION(
-      evicts, evicting<P>, "evicts(sequence, plan, context) must be const and return eviction");
+#define UNMASK_FUNCTION(name, is_stage, sentence)                                                  \
+  static_assert(is_stage || !UNMASK_HAS_FUNCTION(name), sentence);
+  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
 }
 
 // True if P is of that stage, or has a function of that name: one with a wrong signature has a
@@ -195,7 +155,7 @@ inline constexpr bool is_meant_to_commit = commit_rule<P> || UNMASK_HAS_FUNCTION
 template <class P>
 inline constexpr bool is_meant_to_commit<P, true> = commit_rule<P>;
 
-#undef UNMASK_CHECK_FUNCTION
+#undef UNMASK_STAGE_FUNCTIONS
 #undef UNMASK_HAS_FUNCTION
 
 template <class P>
@@ -223,10 +183,11 @@ inline constexpr bool uses_sequence_state =
     layer_rule<P>;
 
 template <class P>
-concept says_tracks = requires { P::tracks; };
+concept declares_tracks = requires { P::tracks; };
 
 template <class P>
-concept says_how_it_edits = requires { P::reads_sequence; } || requires { P::processes_committed; };
+concept declares_how_it_edits =
+    requires { P::reads_sequence; } || requires { P::processes_committed; };
 
 // Refuses declarations without the function that they belong to.
 template <class P>
@@ -244,27 +205,27 @@ consteval void check_declarations() {
   static_assert(!(step_reducing<P> && reviewing<P>),
                 "this part has one step reduction and both reduce(candidate, context) and "
                 "review(candidate, context)");
-  if constexpr (says_tracks<P>) {
+  if constexpr (declares_tracks<P>) {
     static_assert(tracking<P> || P::tracks == 0,
-                  "this part says how many tokens it tracks and has no track(list, context)");
+                  "this part declares how many tokens it tracks and has no track(list, context)");
   }
   static_assert(
       !requires { P::probes; } || probing<P>,
-      "this part says how many probabilities it writes and has no probe(row, context, out)");
+      "this part declares how many probabilities it writes and has no probe(row, context, out)");
   static_assert(
       !requires { P::needs_spans; } || basic_commit_rule<P>,
-      "this part says needs_spans and has no commits(candidate, rank_info_in_span)");
+      "this part declares needs_spans and has no commits(candidate, rank_info_in_span)");
   static_assert(!anchoring<P> || basic_commit_rule<P>,
                 "this part has anchors(candidate) and no commits(candidate, rank_info_by_anchors)");
   static_assert(
       !requires { P::paces; } || scheduling<P>,
-      "this part says paces and has no schedule(sequence, plan, context)");
+      "this part declares paces and has no schedule(sequence, plan, context)");
   static_assert(
       !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P> ||
           reconsidering<P>,
-      "this part says tracks_current and has no edit_token(candidate, context)");
-  static_assert(!says_how_it_edits<P> || tracking<P> || logits_processor<P>,
-                "this part says how it edits rows and has neither track(list, context) nor "
+      "this part declares tracks_current and has no edit_token(candidate, context)");
+  static_assert(!declares_how_it_edits<P> || tracking<P> || logits_processor<P>,
+                "this part declares how it edits rows and has neither track(list, context) nor "
                 "process(row, context)");
 }
 

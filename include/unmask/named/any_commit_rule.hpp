@@ -25,7 +25,7 @@ class any_commit_rule : public commit_rule_expression {
 
   [[nodiscard]] UNMASK_HD bool processes_now() const {
     return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.turns;
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.visits_rows;
     });
   }
 

@@ -98,7 +98,7 @@ UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
         t,
         m,
         [&](index_t i) {
-          return m.roles[i] == role::bystander && m.reads(i) &&
+          return m.roles[i] == role::inactive && m.reads(i) &&
                  m.marks[scored.first + i] == mark::committed;
         },
         [](const auto& p, const auto& c, auto& context) { return p.hide_score(c, context); });

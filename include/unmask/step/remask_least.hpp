@@ -27,7 +27,7 @@ template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t remask_key(const slot_memory<Policy>& m, index_t i) {
   const index_t position = m.status->next.score.first + i;
   const bool is_committed = m.marks[position] == mark::committed;
-  if (!is_accepted(m.roles[i]) && (m.roles[i] != role::bystander || !is_committed || !m.reads(i))) {
+  if (!is_accepted(m.roles[i]) && (m.roles[i] != role::inactive || !is_committed || !m.reads(i))) {
     return no_key;
   }
   step_info at = info_of(*m.state, m.status->next, position);

@@ -62,7 +62,7 @@ struct slot_state {
 
 /// Role of a scored position between ranking and commit.
 enum class role : std::uint8_t {
-  bystander,  ///< not masked, or not considered
+  inactive,  ///< not masked, or not considered
   candidate,
   ranked_last,    ///< a candidate that is ranked last
   rejected,       ///< a candidate that is rejected without calling the commit rule

@@ -21,7 +21,7 @@ namespace unmask::testing {
 inline constexpr float inf = std::numeric_limits<float>::infinity();
 
 /// Inputs of a decode of one position.
-struct hopeless_row {
+struct invalid_row {
   model_info model;
   std::vector<std::uint32_t> allowed;
   std::vector<token_id> suppressed;
@@ -35,8 +35,8 @@ struct hopeless_row {
 };
 
 /// A row in which no token that may be proposed, by `lists` too, has a finite logit.
-[[nodiscard]] hopeless_row random_hopeless_row(dice& d, const auto& lists) {
-  hopeless_row r;
+[[nodiscard]] invalid_row random_invalid_row(dice& d, const auto& lists) {
+  invalid_row r;
   const index_t vocab = d.one_of(std::vector<index_t>{7, 33, 100, 5000});
   r.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1), .eos_token = 2};
   r.model.mask_token += r.model.mask_token == 2 ? 1 : 0;
@@ -60,7 +60,7 @@ struct hopeless_row {
 }
 
 /// The lowest token that may be proposed, by `lists` too; model_info::vocab if there is none.
-[[nodiscard]] token_id lowest_of(const hopeless_row& r, const auto& lists) {
+[[nodiscard]] token_id lowest_of(const invalid_row& r, const auto& lists) {
   token_id lowest = 0;
   while (lowest < r.model.vocab && !(r.may_propose(lowest) && lists(lowest))) {
     ++lowest;
@@ -70,8 +70,7 @@ struct hopeless_row {
 
 /// The only commit of a session of one masked position.
 template <class Policy, class Backend>
-[[nodiscard]] commit_entry
-decide_one(const Policy& p, const hopeless_row& r, const Backend& where) {
+[[nodiscard]] commit_entry decide_one(const Policy& p, const invalid_row& r, const Backend& where) {
   std::vector<token_id> tokens(3, 0);
   const index_t branches = unmask::detail::policy_branches(p);
   session<Policy, Backend> s{r.model, {.length = 3, .window = 2, .branches = branches}, where};

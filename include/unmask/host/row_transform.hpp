@@ -12,21 +12,22 @@ namespace UNMASK_NAMESPACE::host {
 /// A type-erased logits transform, so that kernels are compiled once for all transforms.
 ///
 /// Made from a function object `float(float logit, token_id)`, which has to outlive it; by default,
-/// and from no_edit, it is the identity. Two pointers, no allocation.
-class row_edit {
+/// and from identity, it is the identity. Two pointers, no allocation.
+class row_transform {
  public:
   /// Edits z[0] to z[count - 1], the logits of the tokens from `first` on, with an instruction set.
   using function =
       void(const void* object, float* z, index_t count, token_id first, instruction_set level);
 
-  constexpr row_edit() = default;
-  constexpr row_edit(const no_edit&) {}  // NOLINT(google-explicit-constructor): like the others
-  constexpr row_edit(const void* object, function* call)
+  constexpr row_transform() = default;
+  constexpr row_transform(const identity&) {
+  }  // NOLINT(google-explicit-constructor): like the others
+  constexpr row_transform(const void* object, function* call)
       : object_(object)
       , call_(call) {}
   template <std::regular_invocable<float, token_id> Edit>
-  row_edit(const Edit& edit)  // NOLINT(google-explicit-constructor): a reference to any
-      : row_edit(&edit, apply<Edit>) {}
+  row_transform(const Edit& edit)  // NOLINT(google-explicit-constructor): a reference to any
+      : row_transform(&edit, apply<Edit>) {}
 
   explicit constexpr operator bool() const { return call_ != nullptr; }
   void operator()(float* z, index_t count, token_id first, instruction_set level) const {
