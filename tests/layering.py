@@ -13,13 +13,14 @@ import tempfile
 # Headers of this library that a header may include. A key is a file, or a folder with a final
 # slash; the longest key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh
 # files.
-CORE = ["version.hpp", "core/"]
+CORE = ["version.hpp", "core/", "text/"]
 MATHS = CORE + ["stats/", "ranks/", "step/"]
 DECODING = MATHS + ["policy/", "named/", "session.hpp", "session_layers.hpp", "session_rows.hpp",
                     "sharded_session.hpp", "named_policy.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
+    "text/": CORE,
     "stats/": CORE + ["stats/"],
     "ranks/": CORE + ["stats/", "ranks/"],
     "step/": MATHS,
@@ -177,7 +178,7 @@ def self_test():
         "cuda/commit.cuh": ["#include <unmask/step/decide.hpp>", "#include <cub/block/block_reduce.cuh>"],
         "cuda/error.hpp": ["#include <cuda_runtime_api.h>"],
         "interop/eigen.hpp": ["#include <unmask/core/logits.hpp>", "#include <Eigen/Core>"],
-        "session_layers.hpp": ["#include <unmask/core/layer.hpp>"],
+        "session_layers.hpp": ["#include <unmask/core/part/layer.hpp>"],
         "unmask.hpp": ["#include <unmask/policy/commit.hpp>", "// #include <unmask/cuda.hpp>"],
     }
     bad = {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/held_list.hpp>
+#include <unmask/core/part/held_list.hpp>
 #include <unmask/core/random.hpp>
 
 #include <concepts>

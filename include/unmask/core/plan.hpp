@@ -148,9 +148,9 @@ struct plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/reconsider.hpp).
+  /// The tokens of some committed positions are masks in this pass (core/part/reconsider.hpp).
   bool hides = false;
-  /// This pass checks drafts (core/verify.hpp).
+  /// This pass checks drafts (core/part/verify.hpp).
   bool checks = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/composition.hpp>
-#include <unmask/core/composition_rules.hpp>
-#include <unmask/core/part_check.hpp>
+#include <unmask/core/part/composition.hpp>
+#include <unmask/core/part/composition_rules.hpp>
+#include <unmask/core/part/part_check.hpp>
+#include <unmask/core/part/traits.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
-#include <unmask/core/traits.hpp>
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/answer_end.hpp>
 #include <unmask/core/decided.hpp>
+#include <unmask/core/part/answer_end.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/step/slot.hpp>

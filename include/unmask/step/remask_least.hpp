@@ -39,7 +39,7 @@ template <std::size_t I, class Policy>
 }
 
 /// Masks the least certain of the committed positions and of those about to be
-/// (core/remask_least.hpp).
+/// (core/part/remask_least.hpp).
 template <class Policy>
 UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
                             [[maybe_unused]] const slot_memory<Policy>& m) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/core/sequence_view.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/traits.hpp>
+#include <unmask/core/part/traits.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/composition_rules.hpp>
+#include <unmask/core/part/composition_rules.hpp>
 #include <unmask/named/read_policy.hpp>
 
 #include <gmock/gmock.h>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/attention.hpp>
-#include <unmask/core/block_end.hpp>
-#include <unmask/core/block_rewriting.hpp>
-#include <unmask/core/drafting.hpp>
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/gating.hpp>
-#include <unmask/core/layer.hpp>
-#include <unmask/core/part.hpp>
-#include <unmask/core/read_ahead.hpp>
-#include <unmask/core/reconsider.hpp>
-#include <unmask/core/remask_least.hpp>
-#include <unmask/core/review.hpp>
-#include <unmask/core/verify.hpp>
+#include <unmask/core/part/attention.hpp>
+#include <unmask/core/part/block_end.hpp>
+#include <unmask/core/part/block_rewriting.hpp>
+#include <unmask/core/part/drafting.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/gating.hpp>
+#include <unmask/core/part/layer.hpp>
+#include <unmask/core/part/part.hpp>
+#include <unmask/core/part/read_ahead.hpp>
+#include <unmask/core/part/reconsider.hpp>
+#include <unmask/core/part/remask_least.hpp>
+#include <unmask/core/part/review.hpp>
+#include <unmask/core/part/verify.hpp>
 
 #include <string_view>
 
@@ -208,4 +208,4 @@ template <class... Part>
 
 }  // namespace unmask
 
-#include <unmask/core/composition_rules.hpp>
+#include <unmask/core/part/composition_rules.hpp>

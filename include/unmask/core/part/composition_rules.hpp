@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/traits.hpp>
+#include <unmask/core/part/traits.hpp>
 
 #include <string_view>
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/held_list.hpp>
-#include <unmask/core/rank_info.hpp>
+#include <unmask/core/part/held_list.hpp>
+#include <unmask/core/part/rank_info.hpp>
+#include <unmask/core/part/sequence_view.hpp>
+#include <unmask/core/part/tracked_list.hpp>
 #include <unmask/core/record.hpp>
-#include <unmask/core/sequence_view.hpp>
-#include <unmask/core/tracked_list.hpp>
 
 #include <concepts>
 #include <type_traits>
 
 /// A policy is a product of parts. A part is a trivially copyable value that implements one or more
 /// stages of a step: the concepts below name the stages and their functions. Functions with other
-/// names belong to the part alone (core/part_check.hpp detects mistakes).
+/// names belong to the part alone (core/part/part_check.hpp detects mistakes).
 namespace UNMASK_NAMESPACE {
 
 /// Placeholder for state that a part does not have.
@@ -292,7 +292,7 @@ enum class verdict : std::uint8_t {
 /// the scored range, where candidate.current is the committed token; their rows are read, too. Only
 /// a policy with such a part rewrites committed tokens. Called in position order, by one thread. A
 /// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
-/// this by the number that the parts declare in `extra_forwards` (core/forwards.hpp); see
+/// this by the number that the parts declare in `extra_forwards` (core/part/forwards.hpp); see
 /// step_info::may_remask. Optional `edits_tokens_now() -> bool`: false while the current
 /// knobs keep every token; without any active part, committed positions are not read.
 template <class P>
@@ -330,7 +330,7 @@ concept current_tracking = token_editing<P> && requires {
 };
 
 /// Ends a sequence: `stop(sequence, context) -> ending`, called after the commits of every step.
-/// `answer_end(sequence)` says where its answer ends (core/answer_end.hpp).
+/// `answer_end(sequence)` says where its answer ends (core/part/answer_end.hpp).
 template <class P>
 concept stopping =
     part<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
@@ -356,7 +356,7 @@ concept branching = part<P> && requires(const P& p, const detail::own_candidate<
   { p.score_of_branch(0.0F, 0.0F) } -> std::same_as<float>;
 };
 
-/// A part with rules that the ranges of its knobs (core/knob.hpp) cannot express:
+/// A part with rules that the ranges of its knobs (core/part/knob.hpp) cannot express:
 /// `check(sequence_shape)`. Errors: it throws std::invalid_argument that names argument, value and
 /// rule. Called on the host when a sequence starts, after the check of the knobs and before any
 /// change.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/plan.hpp>
 
 #include <concepts>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/part.hpp>
 #include <unmask/core/plan.hpp>
 
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/part.hpp>
 
 #include <cstdio>
 #include <limits>

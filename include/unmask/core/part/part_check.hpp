@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/answer_end.hpp>
-#include <unmask/core/block_rewriting.hpp>
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/gating.hpp>
-#include <unmask/core/layer.hpp>
-#include <unmask/core/part.hpp>
-#include <unmask/core/reconsider.hpp>
-#include <unmask/core/remask_least.hpp>
-#include <unmask/core/review.hpp>
-#include <unmask/core/verify.hpp>
+#include <unmask/core/part/answer_end.hpp>
+#include <unmask/core/part/block_rewriting.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/gating.hpp>
+#include <unmask/core/part/layer.hpp>
+#include <unmask/core/part/part.hpp>
+#include <unmask/core/part/reconsider.hpp>
+#include <unmask/core/part/remask_least.hpp>
+#include <unmask/core/part/review.hpp>
+#include <unmask/core/part/verify.hpp>
 
 #include <type_traits>
 
@@ -93,16 +93,16 @@ namespace UNMASK_NAMESPACE::detail {
            "schedules")                                                                            \
   FUNCTION(hide_count, reconsidering<P>,                                                           \
            "hide_count(context) must be const and return index_t, in a part that has the other "   \
-           "functions of core/reconsider.hpp")                                                     \
+           "functions of core/part/reconsider.hpp")                                                     \
   FUNCTION(hide_score, reconsidering<P>,                                                           \
            "hide_score(candidate, context) must be const and return float, in a part that has "    \
-           "the other functions of core/reconsider.hpp")                                           \
+           "the other functions of core/part/reconsider.hpp")                                           \
   FUNCTION(reconsider_count, reconsidering<P>,                                                     \
            "reconsider_count(context) must be const and return index_t, in a part that has the "   \
-           "other functions of core/reconsider.hpp")                                               \
+           "other functions of core/part/reconsider.hpp")                                               \
   FUNCTION(reconsider_score, reconsidering<P>,                                                     \
            "reconsider_score(candidate, context) must be const and return float, in a part that "  \
-           "has the other functions of core/reconsider.hpp")                                       \
+           "has the other functions of core/part/reconsider.hpp")                                       \
   FUNCTION(accepts, verifying<P>,                                                                  \
            "accepts(candidate, context) must be const and return bool, in a part that has "        \
            "schedule(sequence, plan, context)")                                                    \
