@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/attention.hpp>
+#include <unmask/core/beam_search.hpp>
 #include <unmask/core/block_end.hpp>
 #include <unmask/core/block_rewriting.hpp>
 #include <unmask/core/drafting.hpp>
@@ -43,6 +44,7 @@ inline constexpr index_t probes_of<P> = P::probes;
   concept says_##name = requires { requires std::bool_constant<P::name>::value; };
 
 UNMASK_SAYS(counts_steps)
+UNMASK_SAYS(decides_one_block)
 UNMASK_SAYS(ranks_by_reduction)
 UNMASK_SAYS(reduces_committed)
 UNMASK_SAYS(follows_confidence)
@@ -61,8 +63,10 @@ struct part_traits {
   bool ranks_by_confidence = false;
   bool ranks_by_reduction = false;  ///< ranks by the step reduction: declared
   bool schedules = false;
-  bool branches = false;  ///< has lookahead branches
+  bool decides_one_block = false;  ///< decides one block after another: declared
+  bool branches = false;           ///< has lookahead branches
   bool drafts = false;
+  bool beams = false;
   bool draws = false;
   bool caches = false;
   bool evicts = false;
@@ -122,8 +126,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
-           skips || picks;
+    return remembers || counts_steps || compares || branches || drafts || beams || rewrites ||
+           renoises || skips || picks;
   }
 };
 
@@ -134,8 +138,10 @@ inline constexpr part_traits traits_of{
     .ranks_by_confidence = ordering_by_confidence<P>,
     .ranks_by_reduction = detail::says_ranks_by_reduction<P>,
     .schedules = scheduling<P>,
+    .decides_one_block = detail::says_decides_one_block<P>,
     .branches = branching<P>,
     .drafts = drafting<P>,
+    .beams = beam_searching<P>,
     .draws = drawing<P>,
     .caches = caching<P>,
     .evicts = evicting<P>,
@@ -199,6 +205,7 @@ struct composition {
   index_t schedules = 0;
   index_t lookaheads = 0;
   index_t draftings = 0;
+  index_t beams = 0;
   index_t draws = 0;
   index_t caches = 0;
   index_t evictions = 0;
@@ -215,6 +222,7 @@ struct composition {
   bool mixes_costs = false;   ///< parts with different costs
   bool by_confidence = true;  ///< every ranking orders by confidence
   bool picks = false;
+  bool remembers = false;           ///< keeps state at each position
   bool tracks_with_memory = false;  ///< tracked tokens that a part stores at each position
   bool remasks = false;
   bool rewrites = false;
@@ -227,6 +235,7 @@ struct composition {
   bool renoises = false;
   bool gates = false;
   bool reduces = false;
+  bool pipelines = false;  ///< a schedule that does not decide one block after another
   bool compares = false;
   bool reads_truncated = false;
   bool reads_ahead = false;
@@ -242,6 +251,7 @@ struct composition {
     schedules += p.schedules ? 1 : 0;
     lookaheads += p.branches ? 1 : 0;
     draftings += p.drafts ? 1 : 0;
+    beams += p.beams ? 1 : 0;
     draws += p.draws ? 1 : 0;
     caches += p.caches ? 1 : 0;
     evictions += p.evicts ? 1 : 0;
@@ -259,6 +269,7 @@ struct composition {
     by_confidence = by_confidence && (!p.ranks || p.ranks_by_confidence);
     after_memory = after_memory || (p.precedes_memory && tracks_with_memory);
     picks = picks || p.picks;
+    remembers = remembers || p.remembers;
     tracks_with_memory = tracks_with_memory || (p.tracks > 0 && p.remembers);
     remasks = remasks || p.remasks;
     rewrites = rewrites || p.rewrites;
@@ -271,6 +282,7 @@ struct composition {
     renoises = renoises || p.renoises;
     gates = gates || p.gates;
     reduces = reduces || p.reduces;
+    pipelines = pipelines || (p.schedules && !p.decides_one_block);
     compares = compares || p.compares;
     reads_truncated = reads_truncated || p.reads_truncated;
     reads_ahead = reads_ahead || p.reads_ahead;
@@ -281,7 +293,7 @@ struct composition {
     follows_text = follows_text || p.follows_text;
   }
 
-  [[nodiscard]] constexpr bool branches() const { return lookaheads + draftings > 0; }
+  [[nodiscard]] constexpr bool branches() const { return lookaheads + draftings + beams > 0; }
   [[nodiscard]] constexpr bool layered() const { return skips > 0 || picks; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
   /// tokens that branches place.
