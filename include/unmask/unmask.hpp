@@ -15,6 +15,7 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/rows.hpp>
+#include <unmask/policy/beam.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>

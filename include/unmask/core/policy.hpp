@@ -114,8 +114,9 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
-    drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> ||
-    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> || block_rewriting<P>;
+    drafting<P> || beam_searching<P> || drawing<P> || renoising<P> || candidate_filter<P> ||
+    truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> ||
+    block_rewriting<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -174,12 +175,14 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool gates = together.gates > 0;
   /// True when a part has a step reduction over the candidates.
   static constexpr bool reduces = together.reduces > 0;
-  /// True when a part uses branches, of lookahead or drafts.
+  /// True when a part uses branches, of lookahead, drafts or a beam.
   static constexpr bool branches = together.has_branches();
   /// True when a part uses lookahead branches.
   static constexpr bool looks_ahead = together.branches > 0;
   /// True when a part uses drafts.
   static constexpr bool drafts = together.drafts > 0;
+  /// True when a part uses a beam.
+  static constexpr bool beams = together.beams > 0;
   /// True when parts keep only the most probable tokens of a row.
   static constexpr bool truncates = together.truncates > 0;
   /// True when a part edits rows depending on the tokens around the position.

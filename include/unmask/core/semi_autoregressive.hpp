@@ -24,6 +24,7 @@ struct semi_autoregressive {
   };
 
   static constexpr statistics required = stat::none;
+  static constexpr bool decides_one_block = true;
   static constexpr part_label label{
       "semi_autoregressive", "one block after another, from left to right; the default schedule"};
   static constexpr knob<semi_autoregressive> knobs[] = {

@@ -310,6 +310,8 @@ template <class Policy>
   };
   for_each_part<Policy, &part_traits::branches>(add);
   for_each_part<Policy, &part_traits::drafts>(add);
+  for_each_part<Policy, &part_traits::beams>(
+      [&](auto part) { branches += p.template part_at<decltype(part)::value>().width - 1; });
   return branches;
 }
 

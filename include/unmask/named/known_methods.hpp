@@ -65,6 +65,9 @@ inline constexpr known_method methods[] = {
      "OSDT with its settings for HumanEval; file: a profile calibrated with them",
      "calibrated_threshold",
      check_settings<methods::osdt_humaneval_settings<1>>},
+    {"soar",
+     "SOAR: certain tokens at once, the best two orders of uncertain ones in one batch",
+     "at_most(5, threshold(0.95)) + beam"},
 };
 
 }  // namespace detail::table

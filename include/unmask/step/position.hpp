@@ -360,4 +360,17 @@ UNMASK_HD void commit_token(const slot_memory<Policy>& m,
   ++m.status->report.committed;
 }
 
+/// Lane 0: completes the view of the step that ends.
+UNMASK_HD inline void close_view(const slot_arrays& m) {
+  sequence_view& q = m.state->view;
+  const plan& now = m.status->next;
+  const index_t end = now.drafts ? now.score.first : q.length;
+  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
+  q.commit_count = m.status->report.last_commits;
+  if (q.commit_count > 0) {
+    q.latest = m.entries[q.commit_count - 1].position;
+  }
+  m.state->reached = math::max(m.state->reached, m.status->next.query.last);
+}
+
 }  // namespace unmask::step

@@ -71,6 +71,16 @@ TEST(composition, rules_say_what_does_not_go_together) {
   EXPECT_EQ((broken<trace_credit<>, drafts>()),
             (one{composition_rules::drafts_without_memory::why}));
   EXPECT_TRUE((broken<repetition_penalty<>, drafts>().empty()));
+  EXPECT_EQ((broken<drafts, beam>()), (one{composition_rules::one_lookahead::why}));
+  for (const one& why : {broken<sampling, beam>(),
+                         broken<trace_credit<>, beam>(),
+                         broken<steady_leader, beam>(),
+                         broken<edit_committed, beam>(),
+                         broken<prefix_cache, beam>(),
+                         broken<sliding_block, beam>()}) {
+    EXPECT_EQ(why, (one{composition_rules::beam_of_tokens::why}));
+  }
+  EXPECT_TRUE((broken<repetition_penalty<>, single_block, beam>().empty()));
   EXPECT_EQ((broken<stable_and_confident, eos_penalty>()),
             (one{composition_rules::comparison_alone::why}));
 }
@@ -136,12 +146,14 @@ TEST(composition, is_by_confidence_unless_a_ranking_is_not) {
   EXPECT_FALSE(c.by_confidence());
 }
 
-TEST(part_traits, look_beyond_a_step_by_any_of_eight) {
+TEST(part_traits, look_beyond_a_step_by_any_of_ten) {
   EXPECT_FALSE(part_traits{}.looks_beyond_a_step());
   for (const auto trait : {&part_traits::remembers,
                            &part_traits::counts_steps,
                            &part_traits::compares,
                            &part_traits::branches,
+                           &part_traits::drafts,
+                           &part_traits::beams,
                            &part_traits::rewrites,
                            &part_traits::renoises,
                            &part_traits::skips,

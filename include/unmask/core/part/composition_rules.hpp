@@ -27,8 +27,8 @@ UNMASK_RULE(one_schedule,
             c.schedules <= 1,
             "a policy has at most one schedule, such as semi_autoregressive{}")
 UNMASK_RULE(one_lookahead,
-            c.branches + c.drafts <= 1,
-            "a policy has at most one part with branches, such as lookahead{} or drafts{}")
+            c.branches + c.drafts + c.beams <= 1,
+            "a policy has at most one part with branches, such as lookahead{}, drafts{} or beam{}")
 UNMASK_RULE(one_draw,
             c.draws <= 1,
             "a policy draws tokens with one part, such as sampling{}; canvas{} is such a part")
@@ -59,11 +59,12 @@ UNMASK_RULE(layers_without_canvas,
             !(c.is_layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
             "computes single positions, must not skip any")
-UNMASK_RULE(comparison_alone,
-            !(c.compares && (c.tracked_tokens() > 0 || c.has_branches())),
-            "a policy that compares rows with those of the step before can neither track tokens "
-            "nor have lookahead or drafts: the stored rows would lack the tracked tokens, or "
-            "belong to a branch that was not kept")
+UNMASK_RULE(
+    comparison_alone,
+    !(c.compares && (c.tracked_tokens() > 0 || c.has_branches())),
+    "a policy that compares rows with those of the step before can neither track tokens "
+    "nor have lookahead, drafts or a beam: the stored rows would lack the tracked tokens, or "
+    "belong to a branch that was not kept")
 UNMASK_RULE(comparison_of_whole_rows,
             !(c.compares && c.renormalises > 0),
             "a policy with confidence_after_truncation{} cannot compare rows with those of the "
@@ -76,7 +77,8 @@ UNMASK_RULE(
 UNMASK_RULE(
     truncation_of_one_row,
     !(c.truncates > 0 && c.tracked_tokens() > 0 && c.has_branches()),
-    "a policy that truncates rows can track tokens or have branches of lookahead or drafts, not "
+    "a policy that truncates rows can track tokens or have branches of lookahead, drafts or a "
+    "beam, not "
     "both: the kept tokens are chosen while a row is read, and the edits of a branch are known "
     "only after it has won")
 UNMASK_RULE(truncation_with_effect,
@@ -87,10 +89,11 @@ UNMASK_RULE(truncation_of_some,
             c.truncates > c.renormalises || (c.renormalises == 0 && !c.reads_truncated),
             "confidence_after_truncation{}, or a part that reads stat::truncated, has no effect "
             "without a part that truncates rows: add top_k, top_p or min_p")
-UNMASK_RULE(branches_of_their_blocks,
-            !(c.reads_ahead && c.has_branches()),
-            "a policy that reads rows right of its active blocks cannot have lookahead or drafts: "
-            "a branch is run and read only up to the end of its active blocks")
+UNMASK_RULE(
+    branches_of_their_blocks,
+    !(c.reads_ahead && c.has_branches()),
+    "a policy that reads rows right of its active blocks cannot have lookahead, drafts or a beam: "
+    "a branch is run and read only up to the end of its active blocks")
 UNMASK_RULE(canvas_alone,
             !(c.renoises && (c.rewrites || c.has_branches())),
             "a canvas commits nothing before its end: there is no token to edit or to remask, and "
@@ -111,10 +114,11 @@ UNMASK_RULE(remasking_least_alone,
             c.remasks_least == 0 || (!c.remasks && c.remasks_current == 0),
             "a part that masks the least certain tokens goes with no other part that remasks: it "
             "says how many are masked after a step")
-UNMASK_RULE(remasking_least_without_branches,
-            c.remasks_least == 0 || !c.has_branches(),
-            "a part that masks the least certain tokens does not go with lookahead or drafts: a "
-            "branch would be created from a position that is then masked")
+UNMASK_RULE(
+    remasking_least_without_branches,
+    c.remasks_least == 0 || !c.has_branches(),
+    "a part that masks the least certain tokens does not go with lookahead, drafts or a beam: a "
+    "branch would be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence(),
@@ -125,10 +129,11 @@ UNMASK_RULE(
     !c.after_memory,
     "write allowed_tokens and min_new_tokens before parts that store tokens between steps, such as "
     "trace_credit: those would otherwise give credit to tokens that can never be proposed")
-UNMASK_RULE(text_without_branches,
-            !(c.follows_text && c.has_branches()),
-            "at_frontier does not go with lookahead or drafts: the bitmask of a branch was made "
-            "before the tokens left of it were known")
+UNMASK_RULE(
+    text_without_branches,
+    !(c.follows_text && c.has_branches()),
+    "at_frontier does not go with lookahead, drafts or a beam: the bitmask of a branch was made "
+    "before the tokens left of it were known")
 UNMASK_RULE(text_that_stays,
             !(c.follows_text && c.rewrites),
             "at_frontier does not go with parts that rewrite committed tokens: the grammar has "
@@ -137,10 +142,11 @@ UNMASK_RULE(text_without_canvas,
             !(c.follows_text && c.renoises),
             "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
             "it has no frontier")
-UNMASK_RULE(gate_of_commits,
-            !(c.gates && (c.has_branches() || c.remasks || c.renoises)),
-            "a part with admits() goes neither with lookahead or drafts nor with remask_below or a "
-            "canvas: their tokens are written, or drafted, without being tested")
+UNMASK_RULE(
+    gate_of_commits,
+    !(c.gates && (c.has_branches() || c.remasks || c.renoises)),
+    "a part with admits() goes neither with lookahead, drafts or a beam nor with remask_below or a "
+    "canvas: their tokens are written, or drafted, without being tested")
 UNMASK_RULE(
     block_rewriting_alone,
     !c.rewrites_blocks ||
@@ -163,6 +169,13 @@ UNMASK_RULE(drafts_without_memory,
             "drafts do not go with a part that stores tokens between steps and edits their logits, "
             "such as trace_credit: the read of a draft does not keep the logits of tokens apart "
             "that the steps before it would store")
+UNMASK_RULE(
+    beam_of_tokens,
+    !(c.beams > 0 && (c.rewrites || c.draws > 0 || c.remembers || c.caches > 0 || c.evicts > 0 ||
+                      c.probes > 0 || (c.schedules > c.decides_one_block))),
+    "the members of a beam differ in committed tokens only, and decide the same block: beam{} goes "
+    "neither with parts that rewrite or draw tokens, keep state at positions, report probabilities "
+    "or cache keys and values, nor with schedules but semi_autoregressive{} and single_block{}")
 UNMASK_RULE(
     shadow_of_tokens,
     !c.shadows || c.rewrites,
@@ -260,6 +273,7 @@ using all_composition_rules = detail::rule_list<composition_rules::one_schedule,
                                                 composition_rules::drafts_of_tokens_that_stay,
                                                 composition_rules::drafts_of_best_tokens,
                                                 composition_rules::drafts_without_memory,
+                                                composition_rules::beam_of_tokens,
                                                 composition_rules::shadow_of_tokens,
                                                 composition_rules::shadow_of_one_sequence,
                                                 composition_rules::reconsidering_alone,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/part/attention.hpp>
+#include <unmask/core/part/beam_search.hpp>
 #include <unmask/core/part/block_end.hpp>
 #include <unmask/core/part/block_rewriting.hpp>
 #include <unmask/core/part/drafting.hpp>
@@ -43,6 +44,7 @@ inline constexpr index_t probes_of<P> = P::probes;
   concept declares_##name = requires { requires std::bool_constant<P::name>::value; };
 
 UNMASK_DECLARES(counts_steps)
+UNMASK_DECLARES(decides_one_block)
 UNMASK_DECLARES(ranks_by_reduction)
 UNMASK_DECLARES(reduces_committed)
 UNMASK_DECLARES(follows_confidence)
@@ -99,6 +101,8 @@ concept remembering = !std::is_same_v<position_state_of<P>, no_state>;
   TRAIT(compares, (P::required.contains(stat::drift) || P::required.contains(stat::divergence)))   \
   TRAIT(reads_sequence, sequence_reading<P>)                                                       \
   TRAIT(schedules, scheduling<P>)                                                                  \
+  /* decides one block after another */                                                            \
+  TRAIT(decides_one_block, detail::declares_decides_one_block<P>)                                  \
   TRAIT(paces, pacing<P>)                                                                          \
   TRAIT(replans, replanning<P>)                                                                    \
   TRAIT(ends_blocks, block_ending<P>) /* finds the end of a block in its rows */                   \
@@ -111,6 +115,7 @@ concept remembering = !std::is_same_v<position_state_of<P>, no_state>;
   TRAIT(gates, gating<P>) /* allows or refuses tokens that are about to be committed */            \
   TRAIT(branches, branching<P>) /* has lookahead branches */                                       \
   TRAIT(drafts, drafting<P>)                                                                       \
+  TRAIT(beams, beam_searching<P>)                                                                  \
   TRAIT(verifies, verifying<P>) /* checks drafts */                                                \
   /* rewrites committed tokens: edits, remasks or verifies */                                      \
   TRAIT(rewrites, detail::rewriting<P>)                                                            \
@@ -147,8 +152,8 @@ struct part_traits {
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {
-    return remembers || counts_steps || compares || branches || drafts || rewrites || renoises ||
-           skips || picks;
+    return remembers || counts_steps || compares || branches || drafts || beams || rewrites ||
+           renoises || skips || picks;
   }
 };
 
@@ -186,7 +191,7 @@ struct composition {
     probes += p.probes;
   }
 
-  [[nodiscard]] constexpr bool has_branches() const { return branches + drafts > 0; }
+  [[nodiscard]] constexpr bool has_branches() const { return branches + drafts + beams > 0; }
   [[nodiscard]] constexpr bool is_layered() const { return skips + picks > 0; }
   [[nodiscard]] constexpr bool by_confidence() const { return ranks == ranks_by_confidence; }
   /// Most tokens that are tracked at one position: those of the parts, the committed token and the
