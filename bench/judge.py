@@ -70,6 +70,13 @@ for weight in (0, .5, 1):
     FAMILIES[f"early skip, weight {weight:g}"] = [
         f"threshold(0.9) + early_skip({weight:g}, [{first:g}, {second:g}], [{keep:g}, {keep:g}]) + block_cache(64, 16)"
         for first, second in ((.125, .25), (.5, .75)) for keep in (.5, .7)]
+# Constants in blocks, for rules that tell blocks apart.
+IN_BLOCKS = {f"constant @{length}": [f"{constant(t)} @{length}" for t in (.3, .4, .5, .55, .6, .65, .7, .75, .8, .85, .9, .95, .99)]
+             for length in (12, 6)}
+# OSDT: settings, blocks, the constant that their cap leaves at most, and how many problems calibrate.
+PROFILES = [("osdt", "", .6, 20), ("osdt_by_step", "", .8, 20)] + [
+    (f"{task}{reading}", blocks, .6, 5) for blocks in ("", " @12", " @6") for task in ("osdt_gsm8k", "osdt_gpqa")
+    for reading in ("", "(recorded=candidates)") if task + reading + blocks != "osdt_gsm8k"]
 SHOWN = ["tokens_per_step(1)", "tokens_per_step(2)", "tokens_per_step(4)"] + [constant(t) for t in (.99, .95, .9, .8, .7, .5, .3)] + [
     "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(3)", "threshold(0.9) + lookahead(7)",
     "threshold(0.9) + early_skip(0.5, [0.125, 0.25], [0.7, 0.7]) + block_cache(64, 16)",
@@ -83,7 +90,7 @@ LAYERS = [f"layers: {rule} {value:g}" for value, rule in BUDGET_CONTROLS + SKIP_
 class judge:
     """Decodes with the demo and keeps the results. Other models have other names, problems and families of settings."""
     model, weights, problems, block, task = "sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", "36", "sudoku"
-    families, layers, calibrations, branched = FAMILIES, LAYERS, 20, (1, 2)
+    families, layers, profiles, branched = FAMILIES | IN_BLOCKS, LAYERS, PROFILES, (1, 2)
     budget, even = 5, (5, 6)     # an eighth of the answer, rounded up; even budgets among which one works as much
     comparisons = 1              # of the page, for which verdicts are corrected
 
@@ -383,23 +390,24 @@ def table(j, rows):
 
 
 def profiles(j):
-    """The profiles of some problems against the constant that made them, and against the matched constant: rows of cells."""
+    """The profiles of some problems against the constant that made them, and against the matched constant: rows of cells.
+    Verdicts are corrected for the number of problems."""
     spread = lambda values: " / ".join(str(v) for v in (min(values), sorted(values)[len(values) // 2], max(values)))  # noqa: E731
-    for name in ("osdt", "osdt_by_step"):
-        results = [j.decode(name, "test", i) for i in range(j.calibrations)]
-        # published: cap .75 and slack .2 leave the constant .6; without a cap a profile is at most .8
-        fixed = constant(.6) if name == "osdt" else constant(.8)
-        for label, controls in ((f"`{fixed}`", [fixed] * j.calibrations),
-                                ("the matched constant", [j.matched(name, calibration=i) for i in range(j.calibrations)])):
-            verdicts = [compare(r, j.decode(c, "test"), tolerance=.02, comparisons=j.calibrations)[-1] for r, c in zip(results, controls)]
+    for settings, blocks, most, calibrations in j.profiles:
+        text, family = settings + blocks, "constant" + blocks
+        results = [j.decode(text, "test", i) for i in range(calibrations)]
+        fixed = constant(most) + blocks
+        for label, controls in ((f"`{fixed}`", [fixed] * calibrations),
+                                ("the matched constant", [j.matched(text, family, calibration=i) for i in range(calibrations)])):
+            verdicts = [compare(r, j.decode(c, "test"), tolerance=.02, comparisons=calibrations)[-1] for r, c in zip(results, controls)]
             better, worse = sum("**" in v for v in verdicts), sum("worse" in v for v in verdicts)
             same = sum(v == "the same problems right" for v in verdicts)
-            yield [f"`{name}`", spread([r['right'].count('1') for r in results]), spread([r['forwards'] for r in results]),
-                   label, f"{better}", f"{worse}", f"{j.calibrations - better - worse}, of which {same} with the same problems right"]
+            yield [f"`{text}`", f"{calibrations}", spread([r['right'].count('1') for r in results]), spread([r['forwards'] for r in results]),
+                   label, f"{better}", f"{worse}", f"{calibrations - better - worse}, of which {same} with the same problems right"]
 
 
-def profile_head(j, *first):
-    return head(*first, "profile", f"right, least / median / most of {j.calibrations}", "passes, the same", "against", "better", "worse", "neither")
+def profile_head(*first):
+    return head(*first, "profile", "calibrations", "right, least / median / most", "passes, the same", "against", "better", "worse", "neither")
 
 
 def picture(points, n, thing="puzzle", steep=(1.8, 2, 2.5, 3, 3.5, 4)):
@@ -479,7 +487,9 @@ def main():
         options.error("--demo and --layers must name the programs that bench/judge.sh builds")
     j = judge(o)
     for which in ("validation", "test"):
-        j.decode_all([text for family in FAMILIES.values() for text in family], which)
+        j.decode_all([text for family in j.families.values() for text in family], which)
+        for i in range(max(p[-1] for p in PROFILES)):
+            j.decode_all([settings + blocks for settings, blocks, _, calibrations in PROFILES if i < calibrations], which, i)
     masked = j.masked("test")
     points = {name: [(j.cost(t, which="test") / o.test, 100 * j.right(t, "test") / o.test) for t in family] for name, family in FAMILIES.items()}
     parallel, by_segment = (aup({name: [(masked / j.cost(t, by, "test"), 100 * j.right(t, "test") / o.test) for t in family]
@@ -488,12 +498,12 @@ def main():
     with open(stem.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["family", "policy", "set", "problems", "right", "forwards", "segments", "layer_positions", "tokens_per_forward", "aup_of_family"])
-        for name, family in FAMILIES.items():
+        for name, family in j.families.items():
             for text in family:
                 for which in ("validation", "test"):
                     r = j.decode(text, which)
                     out.writerow([name, text, which, j.limits[which], r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"],
-                                  f"{j.masked(which) / r['forwards']:.4f}", f"{parallel[name]:.1f}"])
+                                  f"{j.masked(which) / r['forwards']:.4f}", f"{parallel[name]:.1f}" if name in parallel else ""])
         for name in LAYERS:
             r = j.decode(name, "test")
             out.writerow(["layer controls", name, "test", o.test, r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"],
@@ -510,7 +520,7 @@ def main():
     text += ["", *counted(j.comparisons)]
     for title, rows in tables:
         text += ["", f"### {title}", ""] + table(j, rows)
-    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profile_head(j) + [line(*row) for row in profiles(j)]
+    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profile_head() + [line(*row) for row in profiles(j)]
     text += ["", "### Accuracy under parallelism", "", *head("family", "by passes", "by segments", "place by segments")]
     places = sorted(by_segment, key=lambda name: -by_segment[name])
     text += [line(name, f"{value:.0f}", f"{by_segment[name]:.0f}", f"{places.index(name) + 1} of {len(places)}")

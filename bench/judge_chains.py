@@ -42,7 +42,7 @@ LAYERS = [f"layers: {dealt} {budget}" for budget in (8, 16, 32) for dealt in ("c
 
 class chains(judge.judge):
     model, weights, problems, block = "chains", "chains/chains-f16.gguf", "chains/problems.jsonl", "128"
-    calibrations, branched = 6, (1, 2, 3)
+    profiles, branched = [("osdt", "", .6, 6), ("osdt_by_step", "", .8, 6)], (1, 2, 3)
     budgets = {"trace": (13, range(13, 18)), "path": (4, range(4, 7)), "reach": (3, range(3, 6))}  # as judge.budget and even, by task
 
     def __init__(self, options, task):
@@ -57,8 +57,8 @@ class chains(judge.judge):
     def decode_families(self):
         for which in ("validation", "test"):
             self.decode_all([text for family in self.families.values() for text in family], which)
-            for i in range(self.calibrations if self.is_long else 0):
-                self.decode_all(["osdt", "osdt_by_step"], which, i)
+            for i in range(self.profiles[0][-1] if self.is_long else 0):
+                self.decode_all([settings for settings, *_ in self.profiles], which, i)
 
 
 def claims(j):
@@ -121,7 +121,7 @@ def main():
         tables.setdefault(title, judge.head("task", *judge.HEAD)).extend(judge.line(j.task, *judge.cells(j, *row)) for row in rows)
     for title, lines in tables.items():
         text += ["", f"### {title}", "", *lines]
-    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head(judges[0], "task"),
+    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head("task"),
              *(judge.line(j.task, *row) for j in judges if j.is_long for row in judge.profiles(j))]
     measured.write(stem.with_suffix(".md"), text)
     return 0
