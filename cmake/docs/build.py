@@ -145,7 +145,7 @@ def header(doxygen, output):
     names = [output / name for name in ("header.html", "footer.html", "unused.css")]
     subprocess.run([doxygen, "-w", "html", *map(str, names)], check=True, stdout=subprocess.DEVNULL)
     scripts = "".join(f'<script type="text/javascript" src="$relpath^{file.name}"></script>\n'
-                      for file in sorted((ROOT / HERE).glob("awesome/*.js")))
+                      for file in sorted((ROOT / HERE).rglob("*.js")))
     scripts += ('<script type="text/javascript">DoxygenAwesomeDarkModeToggle.init(); '
                 "DoxygenAwesomeFragmentCopyButton.init();</script>\n</head>")
     text = names[0].read_text(encoding="utf-8")

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arguments.hpp"
+#include "calibrator.hpp"
 #include "constraints.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
@@ -676,6 +677,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_constraints(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
+  unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
   m.def(
       "score_keys",
