@@ -148,7 +148,7 @@ def test_fields_and_blocks(words):
     for b in range(4):
         masked = np.zeros(16, bool)
         masked[4 * b : 4 * b + 4] = True
-        field = unmask.Field(word, 4 * b, 4 * b + 4, behind=12 - 4 * b, state=state)
+        field = unmask.Field(word, 4 * b, 4 * b + 4, tokens_after=12 - 4 * b, state=state)
         block.start(tokens, masked, fields=[field])
         while not block.ended:
             block.step(rng.normal(0, 3, (16, VOCAB)).astype(np.float32))
