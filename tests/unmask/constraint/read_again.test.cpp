@@ -266,7 +266,7 @@ TEST(constraint_read_again, keeps_rows_and_says_so) {
   session s(p, q.l.model, {.length = 3, .window = 3});
   std::vector<token_id> tokens(3, 0);
   s.start(0, {tokens.data(), 3}, {.length = 3}, {.constraints = {&field, 1}});
-  const auto request = s.next();
+  ASSERT_TRUE(s.next());
   const std::vector<float> logits(static_cast<std::size_t>(3 * q.l.model.vocab), 0.0F);
   const host_logits<float> rows(logits.data(), 3, q.l.model.vocab);
   EXPECT_THROW(s.read(0, rows), std::logic_error);
