@@ -297,8 +297,9 @@ void bind_values(nb::module_& m) {
               &sequence_report::forced,
               "Forced commits: candidates that the commit rule did not commit.")
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
-      .def_ro(
-          "second_reads", &sequence_report::second_reads, "Rows that truncation has read twice.")
+      .def_ro("second_reads",
+              &sequence_report::second_reads,
+              "Rows that were read twice: by truncation, or for Field.read_again.")
       .def_ro("refused",
               &sequence_report::refused,
               "Candidates that a constraint refused and that stayed as they were.")

@@ -308,7 +308,7 @@ struct sequence_report {
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
   /// Rows that were read twice, because the columns held after the first read did not determine the
-  /// result of a truncation (policy/logits/truncation.hpp).
+  /// result of a truncation (policy/logits/truncation.hpp), or for constrained_field::read_again.
   index_t second_reads = 0;
   /// Size of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
