@@ -11,6 +11,7 @@
 
 #include "arguments.hpp"
 #include "constraints.hpp"
+#include "read.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
@@ -677,6 +678,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
   unmask_python::bind_tune(m);
+  unmask_python::bind_read(m);
   m.def(
       "score_keys",
       &unmask_python::score_keys,

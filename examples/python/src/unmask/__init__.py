@@ -8,6 +8,7 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
+Recorder is a session that keeps rollouts for trainers; read() reads rows of logits alone.
 unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
 
 TraceView shows a recorded decode in a notebook. tune() searches for a policy. unmask.tiny_llada is a
@@ -42,6 +43,8 @@ from ._unmask import (
 from ._unmask import version as __version__
 from .block import Block
 from .decider import Decider
+from ._read import Rows, read
+from .rollout import Recorder, Rollout
 from .trace_view import TraceView
 
 __all__ = [
@@ -60,9 +63,12 @@ __all__ = [
     "Outcome",
     "Plan",
     "Probability",
+    "Recorder",
     "Report",
     "Request",
     "Requirements",
+    "Rollout",
+    "Rows",
     "Segment",
     "Session",
     "TraceView",
@@ -70,6 +76,7 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "describe_parts",
+    "read",
     "requirements",
     "score_keys",
     "tune",
