@@ -149,7 +149,7 @@ def random_bits(seed, counter, token):
 
 
 def draw_of_kept(z, tokens, temperature, seed, counter):
-    """The token drawn among those that a truncation keeps: each has a Gumbel number of its own."""
+    """The token drawn among those that a truncation keeps: each has a separate Gumbel number."""
     xp, inverse, best = np, np.float32(1) / np.float32(temperature), z.max()
     keys = []
     for token in tokens:
