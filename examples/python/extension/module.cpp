@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "calibrator.hpp"
 #include "constraints.hpp"
+#include "read.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
@@ -680,6 +681,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_requirements(m);
   unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
+  unmask_python::bind_read(m);
   m.def(
       "score_keys",
       &unmask_python::score_keys,

@@ -50,7 +50,7 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
       m.roles[i] = is_in ? role::passed : role::refused;
     };
     for_each_by_rank([&](index_t i) {
-      m.roles[i] = role::bystander;
+      m.roles[i] = role::inactive;
       if (m.marks[canvas.first + i] == mark::masked) {
         write(i, final_token(m, i));
       }
