@@ -258,7 +258,7 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   }
   step_phase::select_winner(t, m);
   if (step_phase::spread_beam(t, m)) {
-    step_phase::plan(t, m);
+    step_phase::plan(t, m, answer);
     step_phase::prepare_reads(t, m);
     return;
   }
