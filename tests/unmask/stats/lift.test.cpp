@@ -80,7 +80,7 @@ TEST(lift, of_a_sum_is_accurate) {
 
 template <class F>
 std::uint32_t bits_of(const F& f, std::size_t number) {
-  return identity(reinterpret_cast<const float*>(&f)[number]);
+  return bits_of(reinterpret_cast<const float*>(&f)[number]);
 }
 
 template <class F>
