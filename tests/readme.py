@@ -43,7 +43,7 @@ LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
 PROTOCOL = "include/unmask/core/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
-    r"core/(part|attention|block_end|block_rewriting|gating|rank_info|remask_least|review|reconsider|verify|read_ahead|drafting|forwards|answer_end|layer|knob)\.hpp":
+    r"core/(part|attention|block_end|block_rewriting|gating|rank_info|remask_least|review|reconsider|verify|read_ahead|drafting|beam_search|forwards|answer_end|layer|knob)\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
     r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
