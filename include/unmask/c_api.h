@@ -164,11 +164,11 @@ typedef struct unmask_constraint unmask_constraint;
 /// All members 0 but `language` and `last`: the whole answer.
 typedef struct unmask_constrained_field {
   const unmask_constraint* language;  ///< may be destroyed once the sequence is started
-  int32_t first, last;  ///< positions, counted from the end of the prompt; INT32_MAX: to its end
-  int32_t behind;       ///< tokens that follow in later sequences; -1: any number
-  uint32_t state;       ///< 1 + unmask_constraint_state() of the block before; 0: the first state
-  int32_t no_fill;      ///< not 0: tokens that are certain wait for a forward pass
-  int32_t reserved;     ///< 0
+  int32_t first, last;   ///< positions, counted from the end of the prompt; INT32_MAX: to its end
+  int32_t tokens_after;  ///< tokens that follow in later sequences; -1: any number
+  uint32_t state;        ///< 1 + unmask_constraint_state() of the block before; 0: the first state
+  int32_t no_fill;       ///< not 0: tokens that are certain wait for a forward pass
+  int32_t read_again;  ///< not 0: refused candidates are read again, and committed in the same step
 } unmask_constrained_field;
 
 /// Geometry and seed of one sequence.
@@ -291,7 +291,7 @@ typedef struct unmask_report {
   int32_t committed;         ///< tokens committed by decisions
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
-  int32_t second_reads;                             ///< rows that truncation has read twice
+  int32_t second_reads;                             ///< rows that were read twice
   int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
                        ///< ended it, else the length; show the tokens before the lower of this and
                        ///< committed_prefix

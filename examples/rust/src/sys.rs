@@ -91,10 +91,10 @@ pub struct unmask_constrained_field {
     pub language: *const unmask_constraint,
     pub first: i32,
     pub last: i32,
-    pub behind: i32,
+    pub tokens_after: i32,
     pub state: u32,
     pub no_fill: i32,
-    pub reserved: i32,
+    pub read_again: i32,
 }
 
 #[repr(C)]

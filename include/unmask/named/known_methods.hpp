@@ -57,6 +57,9 @@ inline constexpr known_method methods[] = {
     {"osdt_humaneval",
      "OSDT with its settings for HumanEval; file: as osdt_gsm8k",
      "calibrated_threshold(cap=0.8, slack=0.1, mode=block, statistic=q1)"},
+    {"soar",
+     "SOAR: certain tokens at once, the best two orders of uncertain ones in one batch",
+     "at_most(5, threshold(0.95)) + beam"},
 };
 
 }  // namespace detail::table

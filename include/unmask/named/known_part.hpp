@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/goes_together.hpp>
-#include <unmask/core/write_number.hpp>
+#include <unmask/core/part/composition_rules.hpp>
 #include <unmask/named/file_source.hpp>
 #include <unmask/named/named_policy.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <cmath>
 #include <limits>

@@ -152,6 +152,8 @@ void put(parts p, values v, const P& part) {
     put_only(p.lookahead, p, v, part);
   } else if constexpr (std::is_same_v<P, drafts>) {
     put_only(p.drafted, p, v, part);
+  } else if constexpr (std::is_same_v<P, beam>) {
+    put_only(p.searched, p, v, part);
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.draw.has_canvas = p.transform.has_canvas = true;
     p.draw.noise = p.transform.of_canvas = part;

@@ -303,7 +303,7 @@ class policy_reader {
   // Checks compatibility with the rules of policies composed of types. The error is at the part
   // that breaks a rule which the parts before it satisfy.
   void check_together() const {
-    for (const composition_rule& rule : composition_rules::all) {
+    for (const composition_rule& rule : all_composition_rules::all) {
       composition together;
       const note* by = nullptr;
       for (const note& n : notes_) {

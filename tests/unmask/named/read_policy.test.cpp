@@ -278,7 +278,7 @@ TEST(read_policy, names_what_is_wrong) {
       {"drafts+tokens_per_step+canvas", {"canvas"}},
       {"drafts+tokens_per_step+trace_credit", {"stores tokens between steps"}},
       {"drafts+tokens_per_step+edit_committed", {"rewrite committed tokens"}},
-      {"drafts+tokens_per_step+remask_below", {"cannot have lookahead or drafts"}},
+      {"drafts+tokens_per_step+remask_below", {"cannot have lookahead, drafts or a beam"}},
       {"drafts+tokens_per_step+delayed_cache", {"nor one with drafts"}},
       {"early_skip+tokens_per_step+lookahead", {"column 28", "with lookahead cannot skip"}},
       {"delayed_cache+tokens_per_step+lookahead", {"with lookahead cannot skip"}},

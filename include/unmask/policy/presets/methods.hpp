@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/policy.hpp>
+#include <unmask/policy/beam.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
@@ -82,6 +83,15 @@ template <int Slots = 64>
 [[nodiscard]] constexpr auto linear_spec(float threshold = 0.0F,
                                          const self_speculation& checks = {}) {
   return policy{by_confidence{}, unmask::threshold{threshold, true}, checks};
+}
+
+/// SOAR: up to five tokens of a confidence above `threshold` at once, otherwise the best `width`
+/// orders of single tokens in one batch.
+///
+/// Scores are sums of confidences; the paper's are of their logarithms: beam::log_scores. Source:
+/// SOAR (2026), as released, whose number of steps is max_steps.
+[[nodiscard]] constexpr auto soar(index_t width = 2, float threshold = 0.95F) {
+  return policy{by_confidence{}, at_most{5, unmask::threshold{threshold}}, beam{width}};
 }
 
 /// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes
