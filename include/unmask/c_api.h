@@ -422,6 +422,28 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               const unmask_probability** entries,
                                               int32_t* count);
 
+/// A record of the confidences of one sequence, of which a profile is made for all later ones:
+/// OSDT.
+typedef struct unmask_calibrator unmask_calibrator;
+/// Makes a record for a policy with calibrated_threshold and without a file, such as "osdt_gsm8k",
+/// which says what the profile is to be, and for blocks of `block_length` positions.
+UNMASK_API unmask_status unmask_calibrator_new(const char* policy,
+                                               int32_t block_length,
+                                               unmask_calibrator** calibrator);
+/// Frees a record, or nothing for null.
+UNMASK_API void unmask_calibrator_free(unmask_calibrator* calibrator);
+/// Records the last step of the slot that decodes the sequence. Call it once after each
+/// unmask_supply(), the last one included. May allocate. A policy with recorded=candidates needs
+/// unmask_options::trace.
+UNMASK_API unmask_status unmask_calibrator_observe(unmask_calibrator* calibrator,
+                                                   unmask_session* session,
+                                                   int32_t slot);
+/// Text of the profile of what has been recorded, for a file that calibrated_threshold names. The
+/// record owns it; valid until the next such call. With nothing recorded there are no blocks in it,
+/// and the policy stays the static threshold.
+UNMASK_API unmask_status unmask_calibrator_profile(unmask_calibrator* calibrator,
+                                                   const char** text);
+
 /// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
 /// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the
 /// name that it gives the model. Host sessions, before the first unmask_start(). unmask_start()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/renamed.hpp>
-#include <unmask/core/report_text.hpp>
+#include <unmask/text/renamed.hpp>
+#include <unmask/unmask.hpp>
 
 #include <chrono>
 #include <nanobind/stl/optional.h>
@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "arguments.hpp"
+#include "calibrator.hpp"
 #include "constraints.hpp"
+#include "read.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
@@ -677,7 +679,9 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_constraints(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
+  unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
+  unmask_python::bind_read(m);
   m.def(
       "score_keys",
       &unmask_python::score_keys,

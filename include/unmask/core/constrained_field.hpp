@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/plan.hpp>
-#include <unmask/core/sequence_view.hpp>
 
 #include <cstddef>
 #include <cstdint>

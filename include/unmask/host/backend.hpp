@@ -11,7 +11,7 @@
 #include <unmask/host/row_readers.hpp>
 #include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
-#include <unmask/host/slot_edit.hpp>
+#include <unmask/host/slot_transform.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/state_bytes.hpp>

@@ -135,7 +135,7 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
   const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
   const range read = m.read_range();
   const index_t of_slot = segment_of_slot(s);
-  const host::row_edit edit = host::slot_edit(m);
+  const host::row_transform edit = host::slot_transform(m);
   auto* const answer = answer_of(s.slot);
   rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
     for (index_t i = 0; i < read.size(); ++i) {

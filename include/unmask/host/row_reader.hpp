@@ -36,7 +36,7 @@ class row_reader {
   /// Returns an additional row to be filled in. All rows that are read together have one element
   /// type.
   template <element T>
-  [[nodiscard]] row_input<T>& enqueue(row_edit edit) {
+  [[nodiscard]] row_input<T>& enqueue(row_transform edit) {
     read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
     allow_ = &row_reader::allow_in_noted<T>;
     if constexpr (holds) {
@@ -132,7 +132,7 @@ class row_reader {
   fixed_array<held_tokens> held_;
   fixed_array<held_tokens> held_scratch_;
   // The rows that are enqueued, [0, size_).
-  fixed_array<row_edit> edits_;
+  fixed_array<row_transform> edits_;
   fixed_array<place> rows_;
   std::size_t size_ = 0;
   std::size_t read_count_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/step/beam.hpp>
 #include <unmask/step/commit.hpp>
 #include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
@@ -49,7 +50,7 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
       m.roles[i] = is_in ? role::passed : role::refused;
     };
     for_each_by_rank([&](index_t i) {
-      m.roles[i] = role::bystander;
+      m.roles[i] = role::inactive;
       if (m.marks[canvas.first + i] == mark::masked) {
         write(i, final_token(m, i));
       }
@@ -113,19 +114,6 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
   s.view.committed_prefix = s.view.length;
 }
 
-/// Lane 0: completes the view of the step that ends.
-UNMASK_HD inline void close_view(const slot_arrays& m) {
-  sequence_view& q = m.state->view;
-  const plan& now = m.status->next;
-  const index_t end = now.drafts ? now.score.first : q.length;
-  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
-  q.commit_count = m.status->report.last_commits;
-  if (q.commit_count > 0) {
-    q.latest = m.entries[q.commit_count - 1].position;
-  }
-  m.state->reached = math::max(m.state->reached, m.status->next.query.last);
-}
-
 /// Lane 0: writes the EOS token after the end of a sequence that might have been longer.
 template <class Policy>
 UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
@@ -171,6 +159,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     return publish(m, next, end_of_answer);
   }
   if (next.end != ending::running) {
+    end_beam(m);
     if (!renoises_now(*m.policy) ||
         q.step == 0) {  // a canvas that ends before its first step has no rows
       end_of_answer = answer_end(m, next.end);
@@ -185,14 +174,20 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   } else {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
+    stand_best(m, true);
     schedule(m, next, at);
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
+    masked_blocks(m, next);
+    stand_best(m, false);
+    if (next.end != ending::running) {
+      end_beam(m);
+    }
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       end_of_answer = answer_end(m, next.end);
       fill(m);
     }
-    masked_blocks(m, next);
+    place_members(m, next);
     if constexpr (Policy::shadows) {
       next.shadow = shadows_now(*m.policy) ? next.score : range{};
     }

@@ -126,7 +126,7 @@ class trace_writer {
         slot->passes.clear();
         slot->branches.clear();
         slot->layers.clear();
-      } else {
+      } else if (!slot->planned.beam) {
         slot->branches.push_back(s.placed.back());
       }
       slot->passes.emplace_back(s.query, s.keys);

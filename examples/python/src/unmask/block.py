@@ -17,7 +17,7 @@ class Block:
     `length` is the number of positions that logits have rows for. What the policy remembers lives
     from start() to the end; a block may be started again, at any time. Other options are those of
     Session.
-    Policies with lookahead or drafts need an engine that runs branches: use Session.
+    Policies with lookahead, drafts or a beam need an engine that runs branches: use Session.
     """
 
     def __init__(
