@@ -53,7 +53,26 @@ PYTHON
   mv "$vllm.part" "$vllm"
   rm "$folder"/vllm-0.33.0-*.whl
 fi
+
+# The same of LMDeploy: its step and its loop over blocks run here, no engine.
+lmdeploy=$folder/lmdeploy-0.18.0
+if [[ ! -d $lmdeploy ]]; then
+  echo "Unpacking the Python files of LMDeploy 0.18.0"
+  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
+    --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 --dest "$folder" lmdeploy==0.18.0
+  "$venv/bin/python" - "$folder"/lmdeploy-0.18.0-*.whl "$lmdeploy.part" <<'PYTHON'
+import sys
+import zipfile
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith((".py", "/METADATA"))])
+PYTHON
+  mv "$lmdeploy.part" "$lmdeploy"
+  rm "$folder"/lmdeploy-0.18.0-*.whl
+fi
+unmask_quietly "${pip[@]}" install mmengine-lite fire shortuuid tiktoken sentencepiece
+unmask_quietly "${pip[@]}" install --no-deps peft accelerate ray
 unmask_quietly "${pip[@]}" install aiohttp cachetools cbor2 cloudpickle einops jinja2 llguidance msgspec openai \
   openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pyzmq uvloop xgrammar
 
-UNMASK_VLLM=$PWD/$vllm "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
+UNMASK_VLLM=$PWD/$vllm UNMASK_LMDEPLOY=$PWD/$lmdeploy "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"

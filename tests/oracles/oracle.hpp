@@ -61,7 +61,7 @@ template <statistics S>
 }
 
 /// The row as the kernel must see it: guided, edited, masked and excluded, one column at a time.
-template <element T, class Edit = no_edit>
+template <element T, class Edit = identity>
 [[nodiscard]] std::vector<float> edited_row(const row_input<T>& in, const Edit& edit = {}) {
   std::vector<float> z;
   for (index_t j = 0; j < in.columns; ++j) {

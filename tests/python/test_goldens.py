@@ -69,7 +69,7 @@ def test_fast_dllm(line, load_host):
         mask_index = x[:, :end] == mask
         if line["rule"] == "fastdllm.factor":
             x0, transfer = host.get_transfer_index_dynamic(
-                logits, 0, "low_confidence", mask_index, x[:, :end], None, args["factor"], mask_id=mask
+                logits, 0, "low_confidence", mask_index, x[:, :end], None, args["factor"]
             )
         else:
             if start not in quotas:  # get_num_transfer_tokens
@@ -80,7 +80,7 @@ def test_fast_dllm(line, load_host):
             threshold = args["threshold"]
             x0, transfer = host.get_transfer_index(
                 logits, 0, "low_confidence", mask_index, x[:, :end],
-                k if threshold is None else None, threshold, mask_id=mask,
+                k if threshold is None else None, threshold,
             )
         assert x0.dtype == torch.int64 and transfer.dtype == torch.bool
         x[:, :end][transfer] = x0[transfer]

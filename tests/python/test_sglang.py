@@ -292,6 +292,8 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     ({"regex": "a", "ignore_eos": True}, "regex needs an EOS token"),
     ({"min_new_tokens": 3, "stop_token_ids": {5, 6}}, "min_new_tokens must be 0 where more than two tokens end an answer"),
     ({"custom_params": {"return_step_maps": "yes"}}, "return_step_maps must be true or false, got 'yes'"),
+    ({"custom_params": {"return_step_maps": True}, "top_k": 3, "repetition_penalty": 1.5},
+     "the mass that top_k keeps is not known with repetition_penalty"),
 ])
 def test_what_cannot_be_honoured_is_refused(params, message):
     error = algorithms.algo_name_to_cls["Unmask"].validate_request(Request([5] * 4, **params))
@@ -408,6 +410,25 @@ def test_step_maps():
         assert set(info["step_maps"]) == set(range(1, max(info["step_maps"]) + 1))
         assert all(p <= 0 for p in info["commit_logprobs"]) and any(p < 0 for p in info["commit_logprobs"])
     assert requests[2].customized_info is None
+
+
+def test_rollouts():
+    """The lists of a rollout are those that the rows of its blocks have, under its request's parameters."""
+    from unmask import rollout
+
+    asked = {"return_step_maps": True}
+    drawn = Request([5] * 13, policy="tokens_per_step(4)", custom_params=asked, max_new_tokens=35, top_k=3, sampling_seed=9)
+    plain = Request([5] * 13, policy="tokens_per_step(4)", custom_params=asked, max_new_tokens=35)
+    served([drawn, plain], random_logits)
+    for request in (drawn, plain):
+        found = rollout.from_sglang({"output_ids": list(request.output_ids), "meta_info": request.customized_info})
+        assert found.drawn == [request is drawn] * len(found.tokens)
+        assert all(m == 0 for m in found.log_kept_masses) == (request is plain)
+        assert all(m <= 0 for m in found.log_kept_masses)
+        assert all(p <= m for p, m in zip(found.log_probabilities, found.log_kept_masses))
+        blocks = {(seed, found.steps[i] - step) for i, (seed, (step, _, _)) in enumerate(zip(found.seeds, found.counters))}
+        assert len(blocks) == len(set(found.seeds)) > 1  # steps count on from block to block
+        assert rollout.Rollout.from_json(found.to_json()) == found
 
 
 ENGINE = """

@@ -148,12 +148,12 @@ struct plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/reconsider.hpp).
+  /// The tokens of some committed positions are masks in this pass (core/part/reconsider.hpp).
   bool hides = false;
-  /// This pass checks drafts (core/verify.hpp).
+  /// This pass checks drafts (core/part/verify.hpp).
   bool checks = false;
-  /// The branches are the members of a beam (core/beam_search.hpp), and so is the sequence itself,
-  /// with tokens of its own: branch 0.
+  /// The branches are the members of a beam (core/part/beam_search.hpp), and so is the sequence
+  /// itself, with tokens of its own: branch 0.
   bool beam = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
@@ -308,7 +308,7 @@ struct sequence_report {
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
   /// Rows that were read twice, because the columns held after the first read did not determine the
-  /// result of a truncation (policy/logits/truncation.hpp).
+  /// result of a truncation (policy/logits/truncation.hpp), or for constrained_field::read_again.
   index_t second_reads = 0;
   /// Size of committed(): tokens that the last step wrote.
   index_t last_commits = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/constrained_field.hpp>
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/validate_rows.hpp>
 #include <unmask/core/walk.hpp>

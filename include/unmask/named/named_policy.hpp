@@ -166,8 +166,6 @@ struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line
   std::string_view text;
-  /// Throws std::invalid_argument for a composition that is not the method; may be null.
-  void (*check)(const named_policy& policy) = nullptr;
 };
 
 }  // namespace unmask

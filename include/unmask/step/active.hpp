@@ -21,7 +21,7 @@ UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
 /// True if an edit of rows depends on the tokens around a position.
 UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
 /// True if a part edits or probes rows after their read.
-UNMASK_ACTIVE(processes_now, turns, processes_now)
+UNMASK_ACTIVE(processes_now, visits_rows, processes_now)
 /// True if a part reports probabilities of tokens.
 UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 /// True if a part reads the probability of committed tokens.

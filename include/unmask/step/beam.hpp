@@ -120,7 +120,7 @@ UNMASK_HD void offer_successors(const slot_memory<Policy>& m, index_t b, index_t
     }
   }
   for (index_t i = 0; count == 0 && i < scored.size(); ++i) {
-    is_whole = is_whole || m.roles[i] != role::bystander;  // an invalid row, or an excluded token
+    is_whole = is_whole || m.roles[i] != role::inactive;  // an invalid row, or an excluded token
   }
   if (is_whole) {
     offer(m, whole, width);

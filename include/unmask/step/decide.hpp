@@ -168,11 +168,12 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer)
 }
 
 /// Counts the step; ends the sequence, or plans the next step and the rows that it needs.
-template <class Policy>
-UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m, Answer* answer) {
   if (t.lane() == 0) {
     ++m.state->view.step;
-    phase::plan_next(m);
+    phase::plan_next(m, answer);
   }
   t.sync();
   phase::want_rows(t, m);
@@ -240,7 +241,7 @@ UNMASK_HD range decide_rows(const deciding_group auto& t,
   const range scored = m.status->next.score;
   step_phase::commit(t, m, answer);
   place(m, answer);
-  step_phase::plan(t, m);
+  step_phase::plan(t, m, answer);
   return scored;
 }
 
@@ -258,7 +259,7 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   }
   step_phase::select_winner(t, m);
   if (step_phase::spread_beam(t, m)) {
-    step_phase::plan(t, m);
+    step_phase::plan(t, m, answer);
     step_phase::prepare_reads(t, m);
     return;
   }
@@ -348,7 +349,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
     }
   }
   place(m, answer);
-  step_phase::plan(t, m);
+  step_phase::plan(t, m, answer);
   step_phase::prepare_reads(t, m);
 }
 

@@ -56,7 +56,7 @@ enum class outcome : std::uint8_t {
 template <class Policy>
 [[nodiscard]] UNMASK_HD outcome outcome_of(const slot_memory<Policy>& m, index_t i) {
   const role is = m.roles[i];
-  if (is == role::bystander) {
+  if (is == role::inactive) {
     return outcome::none;
   }
   if (is == role::refused) {

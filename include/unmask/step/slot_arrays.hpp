@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/core/sequence_view.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
@@ -62,7 +62,7 @@ struct slot_state {
 
 /// Role of a scored position between ranking and commit.
 enum class role : std::uint8_t {
-  bystander,  ///< not masked, or not considered
+  inactive,  ///< not masked, or not considered
   candidate,
   ranked_last,    ///< a candidate that is ranked last
   rejected,       ///< a candidate that is rejected without calling the commit rule

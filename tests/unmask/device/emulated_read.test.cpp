@@ -173,7 +173,7 @@ record<S> emulated_record(
   return out;
 }
 
-template <statistics S, element T, class Edit = no_edit>
+template <statistics S, element T, class Edit = identity>
 void expect_canonical(
     const test_row<T>& row, index_t threads, index_t run_chunks, dice& d, const Edit& edit = {}) {
   SCOPED_TRACE("columns " + std::to_string(row.input.columns) + ", run " +
@@ -328,7 +328,7 @@ TYPED_TEST(EmulatedRead, ANaNOfATokenThatIsNotAllowedDoesNoHarm) {
   row.blank({500});
   expect_canonical<everything>(row, 64, 1, d);
   std::vector<float> ignored;
-  const std::vector<float> z = row.edited(no_edit{}, ignored);
+  const std::vector<float> z = row.edited(identity{}, ignored);
   EXPECT_TRUE(canonical_record<everything>(z, row.input, ignored).valid());
 }
 
@@ -408,10 +408,10 @@ TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSu
 
       row.compare_with(old, before);
       std::vector<float> none_blanked;
-      const std::vector<float> z = row.edited(no_edit{}, none_blanked);
+      const std::vector<float> z = row.edited(identity{}, none_blanked);
       const auto expected = canonical_record<drifting>(z, row.input, old);
       block_emulator block(64, d.bits());
-      const auto actual = emulated_record<drifting>(block, row.input, no_edit{}, 1, d);
+      const auto actual = emulated_record<drifting>(block, row.input, identity{}, 1, d);
       EXPECT_NEAR(actual.cross, expected.cross, 0x1p-126 * row.input.columns);
       EXPECT_EQ(identity(actual.square), identity(expected.square));
       EXPECT_EQ(identity(actual.drift()), identity(expected.drift()));

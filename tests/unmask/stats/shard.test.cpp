@@ -108,7 +108,7 @@ struct sharded_row {
       in.previous = kept.data();
       in.before = {.seen = true, .best = 2.0F, .log_total = 3.0F, .square = 1.5F};
     }
-    return host::read_row<S>(in, no_edit{}, level);
+    return host::read_row<S>(in, identity{}, level);
   }
 
   /// The nodes of a shard as a stack.

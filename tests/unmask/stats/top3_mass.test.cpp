@@ -39,7 +39,7 @@ using top3 = record<stat::top3_mass>;
 
 [[nodiscard]] top3 read(const std::vector<float>& z,
                         host::instruction_set level = host::best_instruction_set()) {
-  return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), no_edit{}, level);
+  return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), identity{}, level);
 }
 
 [[nodiscard]] top3 pushed(const std::vector<float>& z) {
@@ -158,7 +158,7 @@ TEST(top3_mass, follows_edits_of_tracked_tokens_and_a_raised_best) {
 }
 
 TEST(top3_mass, of_a_ranked_last_position_is_nothing) {
-  EXPECT_EQ(step::hopeless(read({1.0F, 4.0F, 2.0F, 3.5F})).top3_mass(), 0.0F);
+  EXPECT_EQ(step::worst_record(read({1.0F, 4.0F, 2.0F, 3.5F})).top3_mass(), 0.0F);
 }
 
 TEST(top3_mass, is_read_by_a_part_of_a_user) {

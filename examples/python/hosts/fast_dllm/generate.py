@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""For llada/generate.py of Fast-dLLM: its two seams, decided by unmask.
+"""For llada/generate.py of Fast-dLLM, and examples/dllm_generate/utils.py of NeMo Automodel: their seams, decided by
+unmask.
 
 `policy` puts any other rule in their place: get_transfer_index(...,
 policy="trace_credit + threshold(0.9, inclusive=true)").
@@ -9,30 +10,33 @@ from functools import lru_cache
 import torch
 import unmask
 
-MASK_ID = 126336
-
 
 @lru_cache(maxsize=64)
 def decider(policy: str, mask_id: int) -> unmask.Decider:
     return unmask.Decider(policy, mask_token=mask_id, suppress_mask=False)
 
 
+def decide(policy, logits, mask_index, x):
+    if not mask_index.any():
+        return x.clone(), torch.zeros_like(mask_index)
+    return decider(policy, int(x[mask_index][0]))(logits, x, mask_index)
+
+
 def get_transfer_index(
     logits, temperature, remasking, mask_index, x, num_transfer_tokens,
-    threshold=None, policy=None, mask_id=MASK_ID,
+    threshold=None, policy=None,
 ):
     if policy is not None or threshold is not None:
-        decide = decider(policy or f"threshold({threshold}, inclusive=true)", mask_id)
-        return decide(logits, x, mask_index)
-    rows = [  # a number of tokens for each row of the batch
-        decider(f"tokens_per_step({int(k)})", mask_id)(logits[j : j + 1], x[j : j + 1], mask_index[j : j + 1])
-        for j, k in enumerate(num_transfer_tokens)
-    ]
+        return decide(policy or f"threshold({threshold}, inclusive=true)", logits, mask_index, x)
+    rows = []
+    for j, k in enumerate(num_transfer_tokens):  # a number of tokens for each row of the batch
+        row = slice(j, j + 1)
+        masked = mask_index[row] & bool(k)
+        rows.append(decide(f"tokens_per_step({max(int(k), 1)})", logits[row], masked, x[row]))
     return tuple(torch.cat(column) for column in zip(*rows))
 
 
 def get_transfer_index_dynamic(
-    logits, temperature, remasking, mask_index, x, num_transfer_tokens,
-    factor=1, mask_id=MASK_ID,
+    logits, temperature, remasking, mask_index, x, num_transfer_tokens, factor=1,
 ):
-    return decider(f"factor({factor}, accept_last=1)", mask_id)(logits, x, mask_index)
+    return decide(f"factor({factor}, accept_last=1)", logits, mask_index, x)

@@ -8,12 +8,15 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
+Recorder is a session that keeps rollouts for trainers; read() reads rows of logits alone.
 unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
 
-TraceView shows a recorded decode in a notebook. tune() searches for a policy. unmask.tiny_llada is a
-small model to try policies with; `python -m unmask --help` does so without a program.
+TraceView shows a recorded decode in a notebook. tune() searches for a policy; a Calibrator makes the
+profile of one. unmask.tiny_llada is a small model to try policies with; `python -m unmask --help` does
+so without a program.
 """
 from ._unmask import (
+    Calibrator,
     Candidate,
     Commit,
     Comparison,
@@ -42,10 +45,13 @@ from ._unmask import (
 from ._unmask import version as __version__
 from .block import Block
 from .decider import Decider
+from ._read import Rows, read
+from .rollout import Recorder, Rollout
 from .trace_view import TraceView
 
 __all__ = [
     "Block",
+    "Calibrator",
     "Candidate",
     "Commit",
     "Comparison",
@@ -60,9 +66,12 @@ __all__ = [
     "Outcome",
     "Plan",
     "Probability",
+    "Recorder",
     "Report",
     "Request",
     "Requirements",
+    "Rollout",
+    "Rows",
     "Segment",
     "Session",
     "TraceView",
@@ -70,6 +79,7 @@ __all__ = [
     "Vocabulary",
     "__version__",
     "describe_parts",
+    "read",
     "requirements",
     "score_keys",
     "tune",

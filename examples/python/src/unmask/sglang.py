@@ -22,8 +22,9 @@ from typing import Any, Callable, Optional
 import torch
 from sglang.srt.dllm.algorithm.base import DllmAlgorithm
 
-from . import _settings, _text, constraints
+from . import _settings, _text, constraints, rollout
 from ._unmask import Constraint, Ending, Field, Session, has_cuda
+from .rollout import Notes
 
 _BLOCKS = "SGLang chooses the blocks: `block_size`"
 _ONE_BLOCK = "it counts over the whole answer, and SGLang shows one block at a time"
@@ -193,6 +194,8 @@ class _Request:
         if not isinstance(steps := custom.get("return_step_maps", False), bool):
             raise ValueError(f"return_step_maps must be true or false, got {steps!r}")
         self.returns_steps = steps
+        if steps:  # what cannot be recorded is refused before a block is decoded
+            self.notes_of(0, 0, 1, 0, config.mask_id)
         self._constrain(request, given, config, vocab)
 
     def _last(self, given: Any, tokens: Any) -> None:
@@ -254,14 +257,19 @@ class _Request:
         left = self.least + self.prompt_length - offset
         return self.policy + (f" + min_new_tokens({left}{self.also})" if self.least and left > 0 else "")
 
+    def notes_of(self, offset: int, first: int, length: int, seed: int, mask_token: int) -> Notes:
+        """Empty notes about the block there, whose position in the session's sequence is `first`."""
+        return Notes(self.policy_at(offset), first=first, length=first + length, seed=seed, sequence=0,
+                     mask_token=mask_token, suppressed=[mask_token] if self.settings.suppress_mask else [])
+
     def field(self, offset: int, length: int) -> Optional[Field]:
         """The part of its language in that block."""
         if self.language is None:
             return None
         first = max(0, self.prompt_length - offset)
         end = length if self.most is None else min(length, self.prompt_length + self.most - offset)
-        behind = None if self.most is None else max(0, self.prompt_length + self.most - offset - length)
-        return Field(self.language, first, end, behind=behind, state=self.language_state)
+        after = None if self.most is None else max(0, self.prompt_length + self.most - offset - length)
+        return Field(self.language, first, end, tokens_after=after, state=self.language_state)
 
 
 class _Sessions:
@@ -296,8 +304,7 @@ class _Pending:
         settings = request.settings
         self.limit = settings.max_steps or (sys.maxsize if settings.suppress_mask else len(masked) + 1)
         self.forwards = self.decisions = 0
-        self.steps = [0] * len(masked)  # which of the request's decisions wrote each position, from 1
-        self.log_probabilities = [0.0] * len(masked)
+        self.notes: Optional[Notes] = None  # of a request with return_step_maps
         self.done = False
 
     def start(self, ids: torch.Tensor, device: Any, mask_token: int) -> None:
@@ -307,6 +314,8 @@ class _Pending:
         if self.request.reaches == "answer":  # tokens of the prompt do not count
             tokens[: max(0, self.request.prompt_length - self.offset + self.first)] = mask_token
         self.tokens = tokens.to(device)
+        if self.request.returns_steps:
+            self.notes = self.request.notes_of(self.offset, self.first, len(self.masked), self.seed, mask_token)
         self.session.start(
             self.slot,
             self.tokens,
@@ -318,13 +327,11 @@ class _Pending:
             constraint=self.request.field(self.offset, len(self.masked)),
         )
 
-    def note(self) -> bool:
+    def note(self, segment: Any = None, logits: Any = None) -> bool:
         """Records what the last step wrote; returns whether it wrote anything."""
         commits = self.session.committed(self.slot)
-        for commit in commits:
-            place = commit.position - self.first
-            self.steps[place] = self.request.decisions + self.decisions + 1
-            self.log_probabilities[place] = commit.log_probability
+        if self.notes is not None and commits:
+            self.notes.note(commits, self.request.decisions + self.decisions + 1, segment, logits)
         return bool(commits)
 
     def leave(self) -> None:
@@ -447,8 +454,8 @@ class Unmask(DllmAlgorithm):
                 block = logits[i, s.rows.start - first : s.rows.stop - first]
                 read.append(block if stream is not None else block.cpu())
             session.supply(read)
-            for s in request.segments:
-                if states[rows[s.slot]].note():
+            for s, block in zip(request.segments, read):
+                if states[rows[s.slot]].note(s, block):
                     states[rows[s.slot]].decisions += 1
                     written.add(rows[s.slot])
         for i in written:
@@ -481,11 +488,12 @@ class Unmask(DllmAlgorithm):
         request = noted.request()
         if request is None:
             return
-        if noted.returns_steps:
+        if state.notes is not None:
             if request.customized_info is None:
                 request.customized_info = {}
-            for name, values in (("step_maps", state.steps), ("commit_logprobs", state.log_probabilities)):
-                request.customized_info.setdefault(name, []).extend(v for v, m in zip(values, masked) if m)
+            for theirs, ours in rollout.SGLANG.items():
+                values = zip(getattr(state.notes, ours), masked)
+                request.customized_info.setdefault(theirs, []).extend(v for v, m in values if m)
         if request.metrics_collector is not None:
             forwards, committed = self._metrics(request.metrics_collector)
             forwards.inc(state.forwards)

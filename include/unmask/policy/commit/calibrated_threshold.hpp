@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -81,6 +81,13 @@ struct calibrated_threshold {
       "calibrated_threshold",
       "takes the threshold of each block, or of each step of it, from a saved profile"};
   static constexpr index_t capacity = Cells;
+  static constexpr knob<calibrated_threshold> knobs[] = {
+      {"threshold", &calibrated_threshold::threshold, within(0, 1)},
+      {"cap", &calibrated_threshold::cap, above(0).up_to(1)},
+      {"slack", &calibrated_threshold::slack, at_least(0).below(1)},
+      word_knob<&calibrated_threshold::mode>("mode", "block|step_block"),
+      word_knob<&calibrated_threshold::statistic>("statistic", "mean|q1|median|q3|min_whisker"),
+      word_knob<&calibrated_threshold::recorded>("recorded", "committed|candidates")};
 
   /// Errors: std::invalid_argument unless the knobs are in range and the profile, if there is one,
   /// has the block length of the sequence.

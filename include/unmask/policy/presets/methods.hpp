@@ -48,6 +48,13 @@ template <int Slots = 64>
   return policy{by_confidence{}, unmask::threshold{threshold, true}, credit};
 }
 
+/// Credit Decoding without settings of the credit: the committed share of the answer is strength
+/// and decay. Source: CreditDecoding (2025), section 4.3, CD-Adaptive of table 2; the threshold as
+/// in credit_decoding().
+[[nodiscard]] constexpr auto credit_decoding_adaptive(float threshold = 0.9F) {
+  return policy{by_confidence{}, unmask::threshold{threshold, true}, adaptive_credit<>{}};
+}
+
 /// d3LLM's decoding without a cache: the least uncertain token of all blocks, every token of an
 /// entropy of `value` nats or less, and one of the first block that is not complete; a block joins
 /// when a tenth of the one before it is committed, at most one in each pass.
@@ -94,8 +101,21 @@ template <int Slots = 64>
   return {.prompt_period = 1, .answer_period = 0};
 }
 
+/// Dynamic-dLLM's cache budgets without its thresholds, one token a pass: Dynamic-dLLM without an
+/// asterisk in tables 1 to 3. For engines with hooks in their layers. Source: as dynamic_dllm(),
+/// section 3.1.
+template <feature Feature = feature::input>
+[[nodiscard]] constexpr auto
+dynamic_cache_updating(const basic_cache_budget<Feature>& budgets = {},
+                       const interval_cache& cache = dynamic_dllm_cache()) {
+  return policy{by_confidence{}, tokens_per_step{1}, budgets, cache};
+}
+
 /// Dynamic-dLLM: cache budgets and adaptive thresholds together, its Dynamic-dLLM*. For engines
 /// with hooks in their layers.
+///
+/// In algorithm 1, line 3, the prediction of the first pass commits by the decoding that the method
+/// is added to; here the threshold, which has not moved yet, decides in that pass, too.
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
@@ -122,6 +142,9 @@ template <feature Feature = feature::input>
 /// and ES-dLLM*, table 6: BBH 32/4 (16/4), MBPP (8/2). Blocks of 64, of 256 for MATH; answers of
 /// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
 /// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
+///
+/// Algorithm 1, line 8, stores the row of every position that reaches a layer; early_skip stores
+/// those of the positions that the layer computes, as the release does, and says what differs.
 ///
 /// `ends` is the rule of appendix B.2. Taken literally, it commits a run of EOS tokens from the
 /// left only, one a pass: stop_at_eos ends the decode instead, and eos_gate{.until_first = true},
@@ -162,6 +185,17 @@ template <feature Indicator = feature::hidden>
                                                      const key_eviction& eviction = {},
                                                      const eos_gate& ends = {}) {
   return with(es_dllm_parallel(threshold, skip, cache, ends), eviction);
+}
+
+/// LoPA over one block after the other, as in table 1 over Dream as released: lookahead branches
+/// under a threshold. The paper gives neither threshold nor branches for it; the defaults are those
+/// of lopa_d2f(). Of the other scores of a branch that section 3.2 names, lookahead has the mean of
+/// the least confident share; that of a sliding window is left out. Source: LoPA (2025), algorithm
+/// 1, equations 1 and 2.
+template <ranking Ranking = by_confidence>
+[[nodiscard]] constexpr auto lopa(const lookahead_by<Ranking>& ahead = {.branches = 14},
+                                  float threshold = 0.9F) {
+  return policy{ahead.order, unmask::threshold{threshold}, ahead};
 }
 
 /// LoPA with D2F: lookahead branches over pipelined blocks. session_capacity::branches must be at
