@@ -59,6 +59,8 @@ FAMILIES = {
     "remask current": [f"threshold({t:g}) + remask_current_below({b:g})" for t in (.5, .7) for b in (.4, .6)],
     "remask": [f"threshold({t:g}) + remask_below({b:g})" for t in (.5, .7) for b in (.4, .6)],
     "unequal neighbours": [f"threshold({t:g}) + no_equal_neighbours" for t in (.5, .7, .9)],
+    "finish": [f"finish({t:g}, {low:g})" for t in (.9, .97) for low in (.3, .5)],
+    "beam": [f"threshold({t:g}) + beam({n})" for n in (2, 4) for t in (.8, .9, .95)],
     "steady leader": [f"steady_leader({k})" for k in (2,)],
     "Dream": [f"by_entropy + timesteps({k}, 0.001)" for k in (2, 3, 4)],
 }
@@ -358,7 +360,7 @@ def claims(j):
     yield whole(j)
     yield early_skip(j)
     yield others(j, ("factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current", "remask",
-                     "unequal neighbours", "steady leader"))
+                     "unequal neighbours", "steady leader", "finish", "beam"))
 
 
 HEAD = ["policy", "right", "passes", "tokens a pass", "segments", "layer-positions", "against", "right", "passes", "gained, lost",

@@ -100,8 +100,9 @@ UNMASK_RULE(canvas_alone,
             "none for a branch of lookahead or for a draft")
 UNMASK_RULE(remasking_without_branches,
             !(c.remasks && c.has_branches()),
-            "a policy in which committed positions become candidates again cannot have lookahead "
-            "or drafts: a branch would be created from a position that another one committed")
+            "a policy in which committed positions become candidates again cannot have lookahead, "
+            "drafts or a beam: a branch would be created from a position that another one "
+            "committed")
 UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
             "a policy has remask_below or remask_current_below, not both: the one makes a "

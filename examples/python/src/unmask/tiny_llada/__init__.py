@@ -76,7 +76,11 @@ def read_gguf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
 
 
 class TinyLlada:
-    """Called with tokens [batch, length], returns logits [batch, length, 98] in float32."""
+    """Called with tokens [batch, length], returns logits [batch, length, 98] in float32.
+
+    `positions` are those of the tokens, by default 0, 1, ...; `sees` [length, length] is True where the row attends to
+    the column, by default everywhere.
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         meta, self.w = read_gguf(path or FOLDER / "tiny-f16.gguf")
@@ -87,10 +91,13 @@ class TinyLlada:
         self.scale = np.float32(width**-0.5)
         self.turns = np.float32(meta["llada.rope.freq_base"]) ** (-np.arange(0, width, 2, dtype=np.float32) / width)
 
-    def __call__(self, tokens: Any) -> np.ndarray:
+    def __call__(
+        self, tokens: Any, positions: np.ndarray | None = None, sees: np.ndarray | None = None
+    ) -> np.ndarray:
         tokens = np.asarray(tokens)
         batch, length = tokens.shape
-        angle = np.arange(length, dtype=np.float32)[:, None] * self.turns
+        places = np.arange(length) if positions is None else positions
+        angle = places.astype(np.float32)[:, None] * self.turns
         cos, sin = np.cos(angle), np.sin(angle)
 
         def turned(x: np.ndarray) -> np.ndarray:  # neighbouring pairs turn together
@@ -105,6 +112,8 @@ class TinyLlada:
             q, k, v = ((x @ w[n]).reshape(batch, length, self.heads, -1).swapaxes(1, 2)
                        for n in ("attn_q", "attn_k", "attn_v"))
             scores = turned(q) @ turned(k).swapaxes(-1, -2) * self.scale
+            if sees is not None:
+                scores = np.where(sees, scores, np.float32(-np.inf))
             scores = np.exp(scores - scores.max(-1, keepdims=True))
             attended = scores / scores.sum(-1, keepdims=True) @ v
             h = h + attended.swapaxes(1, 2).reshape(batch, length, -1) @ w["attn_output"]
@@ -141,6 +150,37 @@ def text_of(tokens: Sequence[int]) -> str:
     return "".join(map(token_text, tokens[: tokens.index(END)] if END in tokens else tokens))
 
 
+class Attention:
+    """Whole passes of a TinyLlada over one sequence, for segments of every kind of attention.
+
+    Each position attends to what it attended to in the pass that computed it last, so that a causal pass leaves keys
+    and values that a later pass finds, although none are kept here.
+    """
+
+    def __init__(self, model: TinyLlada, length: int) -> None:
+        self.model = model
+        self.sees = np.ones((length, length), dtype=bool)
+
+    def logits(self, tokens: np.ndarray, segments: Sequence[Any]) -> list[np.ndarray]:
+        """The rows of each segment: the sequence, and its shadow if there is one."""
+        run, last = segments[0].query, segments[0].keys.stop
+        self.sees[run] = False
+        self.sees[run, :last] = True
+        if segments[0].attention == "causal":
+            self.sees[run] &= np.tri(len(tokens), dtype=bool)[run]
+        if len(segments) == 1:
+            return [self.model(tokens[None, :last], sees=self.sees[:last, :last])[0][segments[0].rows]]
+        shadow = np.arange(last)[segments[1].query]
+        positions = np.concatenate((np.arange(last), shadow))
+        sees = np.ones((len(positions), len(positions)), dtype=bool)
+        sees[:last] = np.pad(self.sees[:last, :last], ((0, 0), (0, len(shadow))))  # which sees no shadow
+        sees[last + np.arange(len(shadow)), shadow] = False
+        everything = np.concatenate((tokens[:last], np.full(len(shadow), MASK)))
+        rows = self.model(everything[None], positions, sees)[0]
+        wanted = segments[1].rows
+        return [rows[segments[0].rows], rows[last + wanted.start - shadow[0] : last + wanted.stop - shadow[0]]]
+
+
 @dataclass
 class Answer:
     """A decode: its text before the end token, all tokens, the session's report."""
@@ -165,8 +205,9 @@ def decode(
     """Answers one prompt; show(tokens of the answer, what was committed) is called after each pass.
 
     `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
-    with a layer rule need an engine that computes single positions. `constraint` is the language of the
-    answer (unmask.constraints).
+    with a layer rule need an engine that computes single positions. A TinyLlada also runs causal and shadow
+    segments; any other `model` is called with tokens alone. `constraint` is the language of the answer
+    (unmask.constraints).
     """
     start = [BEGIN] + tokens_of(prompt)
     if len(start) + length > CONTEXT:
@@ -179,6 +220,8 @@ def decode(
         eos_token=END,
         length=len(tokens),
         window=length,
+        causal_attention=isinstance(model, TinyLlada),
+        shadow_attention=isinstance(model, TinyLlada),
         branches=16,
         layers=1,  # whatever the model has: layer rules are refused below
         trace=trace,
@@ -189,7 +232,15 @@ def decode(
         raise ValueError(f"policy '{policy}' needs an engine that computes single positions; "
                          "this one runs every position in each layer")
     session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed, constraint=constraint)
+    attention = None
     while (request := session.next()) is not None:
+        if attention is None and any(s.attention != "bidirectional" for s in request.segments):
+            attention = Attention(model, len(tokens))
+        if attention is not None:
+            session.supply(attention.logits(tokens, request.segments))
+            if show is not None:
+                show(tokens[len(start) :], session.committed(0))
+            continue
         passed = np.repeat(tokens[None], len(request.segments), 0)
         for row, segment in zip(passed, request.segments):
             for position, token in segment.placed:
