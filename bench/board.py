@@ -4,10 +4,11 @@
 
 usage: bash bench/board.sh [--add FILE] [--only MODEL] [--test N] [--validation N] [--out STEM]
 
-Every setting is decoded on the problems of bench/judge.py and bench/judge_chains.py, whose results it shares. Its control
-is the constant threshold that computes as many layer-positions: the cheapest that computes no fewer on the same
-problems, or the dearest of all. The tuned setting of a rule is the one that on the validation set is furthest above its
-control. Writes STEM.csv and the part of STEM.md between its two markers; the site of the documentation sorts its tables.
+Every setting is decoded on the problems of bench/judge.py and bench/judge_chains.py, whose results it shares. Its controls
+are the constant thresholds next to it in layer-positions on the same problems: the cheapest that computes no fewer, or
+the dearest of all, and the dearest that computes no more. A setting is better if it is better than the first, and worse
+if it is worse than the second. The tuned setting of a rule is the one that on the validation set is furthest above the
+first. Writes STEM.csv and the part of STEM.md between its two markers; the site of the documentation sorts its tables.
 """
 import argparse
 import csv
@@ -65,10 +66,11 @@ class entry:
         self.rule, self.kind, self.policy = rule, kind, policy
         self.calibration = 0 if "osdt" in policy or "calibrated_threshold" in policy else None
 
-    def control(self, j, which):
-        cost = {c: j.cost(c, "layer_positions", which) for c in j.families["constant"]}
-        fitting = [c for c in cost if cost[c] >= self.cost(j, which)]
-        return min(fitting, key=cost.get) if fitting else max(cost, key=cost.get)
+    def controls(self, j, which):
+        """The constant that costs no less, or the dearest, and the one that costs no more, or None."""
+        cost, own = {c: j.cost(c, "layer_positions", which) for c in j.families["constant"]}, self.cost(j, which)
+        dearer, cheaper = [c for c in cost if cost[c] >= own], [c for c in cost if cost[c] <= own]
+        return (min(dearer, key=cost.get) if dearer else max(cost, key=cost.get)), max(cheaper, key=cost.get) if cheaper else None
 
     def on(self, j, which):
         return j.decode(self.policy, which, self.calibration)
@@ -78,7 +80,7 @@ class entry:
 
     def above(self, j):
         """What a tuned setting has most of: right answers above the control, then cheapness."""
-        return self.on(j, "validation")["right"].count("1") - j.right(self.control(j, "validation")), -self.cost(j, "validation")
+        return self.on(j, "validation")["right"].count("1") - j.right(self.controls(j, "validation")[0]), -self.cost(j, "validation")
 
 
 def decode(j, rules):
@@ -100,8 +102,18 @@ def entries(j, rules):
         yield from (e for e in made if e.kind)
 
 
-HEAD = ["rule", "setting", "policy", "right", "95 %", "passes", "segments", "layer-positions", "control", "its right",
-        "gained, lost", "95 %, points", "p", "", "frontier"]
+BESIDE = ["its right", "gained, lost", "95 %, points", "p"]
+HEAD = ["rule", "setting", "policy", "right", "95 %", "passes", "segments", "layer-positions", "verdict", "frontier",
+        "no cheaper constant", *BESIDE, "no dearer constant", *BESIDE]
+
+
+def verdict(first, second, comparisons, is_dearest):
+    """What (difference, p) against the constant that costs no less, and that against the other or None, say together."""
+    said = "not told apart"
+    for (difference, p), word, sign in ((first, "better", 1), (second or (0, 1), "worse", -1)):
+        if p < .05 and difference * sign > 0:
+            said = word if p * comparisons < .05 else f"in part {word}"
+    return said.replace("better", "**better**") + (", dearer than every constant" if is_dearest else "")
 
 
 def rows_of(j, made, comparisons):
@@ -110,15 +122,22 @@ def rows_of(j, made, comparisons):
     best = frontier(constants + [(e.policy, e.on(j, "test")["right"].count("1"), e.cost(j, "test")) for e in made])
     found = []
     for e in made:
-        control = e.control(j, "test")
-        a, b = e.on(j, "test"), j.decode(control, "test")
-        gained, lost, low, high, p, _, verdict = judge.compare(a, b, "layer_positions", 0, comparisons)
+        a, compared, cells = e.on(j, "test"), [], []
+        for control in e.controls(j, "test"):
+            if control is None:
+                compared.append(None)
+                cells += ["", "", "", "", ""]
+                continue
+            b = j.decode(control, "test")
+            gained, lost, low, high, p, *_ = judge.compare(a, b, "layer_positions")
+            compared.append((gained - lost, p))
+            cells += [f"`{control}`", f"{b['right'].count('1')}", f"+{gained} -{lost}", f"{low:+.1f} to {high:+.1f}", f"{p:.2g}"]
         n, right = len(a["right"]), a["right"].count("1")
-        share = wilson(right, n)
-        found.append((gained - lost, [
+        share, dearest = wilson(right, n), max(j.cost(c, "layer_positions", "test") for c in j.families["constant"])
+        found.append((compared[0][0], [
             e.rule, e.kind, f"`{e.policy}`", f"{right}", f"{share[0]:.1f} to {share[1]:.1f}", f"{a['forwards']}", f"{a['segments']}",
-            f"{a['layer_positions'] / 1e6:.3f} M", f"`{control}`", f"{b['right'].count('1')}", f"+{gained} -{lost}",
-            f"{low:+.1f} to {high:+.1f}", f"{p:.2g}", verdict, "yes" if e.policy in best else ""]))
+            f"{a['layer_positions'] / 1e6:.3f} M", verdict(*compared, comparisons, e.cost(j, "test") > 1.02 * dearest),
+            "yes" if e.policy in best else "", *cells]))
     return sorted(found, key=lambda row: -row[0]), [c for c, _, _ in constants if c in best]
 
 
@@ -136,6 +155,8 @@ def self_test():
     rules = read(["# comment", "a (b)", "    published x(1)", "    y + z", "", "c", "    w"])
     assert rules == [("a (b)", [(True, "x(1)"), (False, "y + z")]), ("c", [(False, "w")])], rules
     assert frontier([("a", 5, 10), ("b", 5, 9), ("c", 4, 9), ("d", 3, 2), ("e", 5, 9)]) == {"b", "d", "e"}
+    assert verdict((5, .001), (9, .001), 10, False) == "**better**" and verdict((5, .01), None, 10, True).startswith("in part **better**, dearer")
+    assert verdict((-5, .001), (-1, .5), 10, False) == "not told apart" and verdict((-9, .001), (-5, .001), 10, False) == "worse"
     low, high = wilson(5, 10)
     assert abs(low - 23.66) < .01 and abs(high - 76.34) < .01, (low, high)
     assert len({policy for _, settings in read(FILE.open(encoding="utf-8"), FILE.name) for _, policy in settings}) > 80
@@ -163,11 +184,12 @@ def main():
     for title, j in models(o):
         decode(j, rules)
         board.append((title, j, list(entries(j, rules))))
-    comparisons = sum(len(made) for _, _, made in board)
-    text = ["", *judge.counted(comparisons)]
+    comparisons = sum(2 if e.controls(j, "test")[1] else 1 for _, j, made in board for e in made)
+    text = ["", f"The tables below make **{comparisons} comparisons**: *better* and *worse* stand where p is below .05 / {comparisons} = "
+            f"{.05 / comparisons:.2g}, *in", "part* where it is below .05 alone."]
     with open(pathlib.Path(o.out).with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["model", *(name or "verdict" for name in HEAD)])
+        out.writerow(["model", *HEAD[:-len(BESIDE)], *(f"{name} (no dearer)" for name in BESIDE)])
         for title, j, made in board:
             rows, constants = rows_of(j, made, comparisons)
             text += ["", f"### {title}", "", f"{len(made)} settings, {j.limits['test']} problems. On the frontier, of the constants: "

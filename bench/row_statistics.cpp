@@ -5,6 +5,7 @@
 // its speed within minutes.
 //
 // Arguments: rows, vocabulary, threads. Names: element type, statistics, instruction set.
+#include <Eigen/Core>
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -52,6 +53,36 @@ void read_rows(benchmark::State& state, host::instruction_set level) {
   state.counters["ps_per_logit"] = 1e3 * kernel_ns / times / size;
   state.counters["of_floor"] = kernel_ns / floor_ns;
   state.counters["of_bound"] = kernel_ns / std::max(floor_ns, ceiling);
+}
+
+// Maximum and denominator of each row by Eigen, as a program without the library would write it, in
+// turns with the kernel that reads the confidence: of_kernel is Eigen's time / the kernel's.
+void read_rows_with_eigen(benchmark::State& state) {
+  const logits<float> all(static_cast<index_t>(state.range(0)),
+                          static_cast<index_t>(state.range(1)));
+  host::thread_pool alone(1);
+  reading<stat::confidence, float> kernel(all, alone, host::best_instruction_set());
+  double eigen_ns = 0.0;
+  double kernel_ns = 0.0;
+  for (auto _ : state) {
+    const double start = nanoseconds();
+    for (const row_input<float>& in : all.rows()) {
+      const Eigen::Map<const Eigen::ArrayXf> row(in.logits, in.columns);
+      Eigen::Index best = 0;
+      const float most = row.maxCoeff(&best);
+      float denominator = (row - most).exp().sum();
+      benchmark::DoNotOptimize(best);
+      benchmark::DoNotOptimize(denominator);
+    }
+    const double read = nanoseconds();
+    kernel();
+    kernel_ns += nanoseconds() - read;
+    eigen_ns += read - start;
+    state.SetIterationTime((read - start) * 1e-9);
+  }
+  state.counters["ps_per_logit"] =
+      1e3 * eigen_ns / static_cast<double>(state.iterations()) / static_cast<double>(all.size());
+  state.counters["of_kernel"] = eigen_ns / kernel_ns;
 }
 
 /// One row in L2, a block's worth of rows, and more than the last cache of most machines.
@@ -103,6 +134,12 @@ int main(int argc, char** argv) {
   add_element<float>("f32");
   add_element<bfloat16>("bf16");
   add_element<float16>("f16");
+  benchmark::RegisterBenchmark("f32/confidence/eigen", read_rows_with_eigen)
+      ->Args({1, 126464})
+      ->Args({32, 126464})
+      ->ArgNames({"rows", "vocab"})
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 1;
