@@ -5,8 +5,8 @@
 usage: bash bench/board.sh [--add FILE] [--only MODEL] [--test N] [--validation N] [--out STEM]
 
 Every setting is decoded on the problems of bench/judge.py and bench/judge_chains.py, whose results it shares. Its control
-is the constant threshold that computes as many layer-positions: the cheapest that computes no fewer on the validation
-set, or the dearest of all. The tuned setting of a rule is the one that on the validation set is furthest above its
+is the constant threshold that computes as many layer-positions: the cheapest that computes no fewer on the same
+problems, or the dearest of all. The tuned setting of a rule is the one that on the validation set is furthest above its
 control. Writes STEM.csv and the part of STEM.md between its two markers; the site of the documentation sorts its tables.
 """
 import argparse
@@ -59,16 +59,16 @@ def frontier(rows):
 
 
 class entry:
-    """A setting on a model, with its control."""
+    """A setting of a rule."""
 
-    def __init__(self, j, rule, kind, policy):
+    def __init__(self, rule, kind, policy):
         self.rule, self.kind, self.policy = rule, kind, policy
         self.calibration = 0 if "osdt" in policy or "calibrated_threshold" in policy else None
-        constants = j.families["constant"]
-        cost = self.cost(j, "validation")
-        fitting = [c for c in constants if j.cost(c, "layer_positions") >= cost]
-        dearest = max(constants, key=lambda c: j.cost(c, "layer_positions"))
-        self.control = min(fitting, key=lambda c: j.cost(c, "layer_positions")) if fitting else dearest
+
+    def control(self, j, which):
+        cost = {c: j.cost(c, "layer_positions", which) for c in j.families["constant"]}
+        fitting = [c for c in cost if cost[c] >= self.cost(j, which)]
+        return min(fitting, key=cost.get) if fitting else max(cost, key=cost.get)
 
     def on(self, j, which):
         return j.decode(self.policy, which, self.calibration)
@@ -78,7 +78,7 @@ class entry:
 
     def above(self, j):
         """What a tuned setting has most of: right answers above the control, then cheapness."""
-        return self.on(j, "validation")["right"].count("1") - j.right(self.control), -self.cost(j, "validation")
+        return self.on(j, "validation")["right"].count("1") - j.right(self.control(j, "validation")), -self.cost(j, "validation")
 
 
 def decode(j, rules):
@@ -93,7 +93,7 @@ def decode(j, rules):
 def entries(j, rules):
     """The published and the tuned setting of each rule."""
     for rule, settings in rules:
-        made = [entry(j, rule, "published" if published else "", policy.replace("{eighth}", f"{j.budget}"))
+        made = [entry(rule, "published" if published else "", policy.replace("{eighth}", f"{j.budget}"))
                 for published, policy in settings]
         best = max(made, key=lambda e: e.above(j))
         best.kind = f"{best.kind}, tuned".removeprefix(", ")
@@ -110,13 +110,14 @@ def rows_of(j, made, comparisons):
     best = frontier(constants + [(e.policy, e.on(j, "test")["right"].count("1"), e.cost(j, "test")) for e in made])
     found = []
     for e in made:
-        a, b = e.on(j, "test"), j.decode(e.control, "test")
+        control = e.control(j, "test")
+        a, b = e.on(j, "test"), j.decode(control, "test")
         gained, lost, low, high, p, _, verdict = judge.compare(a, b, "layer_positions", 0, comparisons)
         n, right = len(a["right"]), a["right"].count("1")
         share = wilson(right, n)
         found.append((gained - lost, [
             e.rule, e.kind, f"`{e.policy}`", f"{right}", f"{share[0]:.1f} to {share[1]:.1f}", f"{a['forwards']}", f"{a['segments']}",
-            f"{a['layer_positions'] / 1e6:.3f} M", f"`{e.control}`", f"{b['right'].count('1')}", f"+{gained} -{lost}",
+            f"{a['layer_positions'] / 1e6:.3f} M", f"`{control}`", f"{b['right'].count('1')}", f"+{gained} -{lost}",
             f"{low:+.1f} to {high:+.1f}", f"{p:.2g}", verdict, "yes" if e.policy in best else ""]))
     return sorted(found, key=lambda row: -row[0]), [c for c, _, _ in constants if c in best]
 

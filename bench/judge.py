@@ -188,9 +188,11 @@ class judge:
         return text, max(fitting or self.families[family], key=lambda c: (self.right(c), -self.cost(c, by))), by, 0
 
     def dearer(self, text, family="constant", by="forwards"):
-        """The row of a policy and the cheapest setting of a family that costs no less on the validation set."""
-        fitting = [c for c in self.families[family] if self.cost(c, by) >= self.cost(text, by)]
-        return text, min(fitting or [max(self.families[family], key=lambda c: self.cost(c, by))], key=lambda c: self.cost(c, by)), by, .02
+        """The row of a policy and the setting of a family that bounds it from above: on the test set, the cheapest that
+        costs no less, or the dearest of all. What a setting costs says nothing of what it has right."""
+        cost = {c: self.cost(c, by, "test") for c in self.families[family]}
+        fitting = [c for c in cost if cost[c] >= self.cost(text, by, "test")]
+        return text, min(fitting, key=cost.get) if fitting else max(cost, key=cost.get), by, .02
 
     def against(self, text, family="constant", by="forwards"):
         """The row of a policy and its matched control."""
@@ -265,7 +267,7 @@ def credit(j):
 def lookahead(j):
     rows = []
     for p in ("threshold(0.9) + lookahead(3)", "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(7)"):
-        rows += [(p, p.split(" + ")[0], "forwards", 0), j.against(p), j.dearer(p), j.against(p, by="segments")]
+        rows += [(p, p.split(" + ")[0], "forwards", 0), *dict.fromkeys((j.against(p), j.dearer(p))), j.against(p, by="segments")]
     for k in j.branched:
         p = f"tokens_per_step({k}) + lookahead(3)"
         rows += [(p, f"tokens_per_step({k + 1})", "forwards", 0), (p, f"tokens_per_step({k})", "segments", 0)]

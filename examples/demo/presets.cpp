@@ -54,7 +54,7 @@ const std::vector<preset> policies{
      "threshold({}) + trace_credit", true, "threshold", 0.9, thresholds},
     {"self_credited", "the same with the committed share of the answer as strength and decay",
      "threshold({}) + adaptive_credit", false, "threshold", 0.9, thresholds},
-    {"lopa", "threshold, and copies of the sequence with one more token each (LoPA)",
+    {"lopa_3", "threshold, and copies of the sequence with one more token each (LoPA)",
      "threshold({}) + lookahead(3)", true, "threshold", 0.9, branched},
     {"lopa_7", "the same with seven branches",
      "threshold({}) + lookahead(7)", false, "threshold", 0.9, branched},

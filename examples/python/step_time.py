@@ -2,6 +2,7 @@
 """Times one decision about a block of 32 rows, beside the same in PyTorch: step_time.py [VOCAB]
 
 PyTorch computes what engines compute: arg max, softmax, gather, and a comparison with a threshold.
+Then a step of 64 requests in one session, beside the read of its rows alone (unmask.read).
 One thread each, best of 20.
 """
 import sys
@@ -50,3 +51,23 @@ for dtype in (torch.float32, torch.bfloat16):
         assert torch.equal(step(), in_torch(rows, open_tokens))
     theirs = milliseconds(lambda: in_torch(rows, open_tokens))
     print(f"{dtype}: unmask {milliseconds(step):.3f}, PyTorch {theirs:.3f}")
+
+REQUESTS = 64
+session = unmask.Session(f"threshold({THRESHOLD})", vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH, sequences=REQUESTS)
+for dtype in (torch.float32, torch.bfloat16):
+    rows = (3 * torch.randn(8, LENGTH, VOCAB, generator=torch.Generator().manual_seed(1))).to(dtype).repeat(REQUESTS // 8, 1, 1)
+    steps, reads = [], []
+    for _ in range(20):  # in turns, for others use the machine, too
+        for slot in range(REQUESTS):
+            session.start(slot, torch.full((LENGTH,), MASK, dtype=torch.int32), prompt_length=0, block_length=LENGTH)
+        start = time.perf_counter()
+        assert session.next().rows == REQUESTS * LENGTH
+        session.supply(list(rows))
+        end = time.perf_counter()
+        unmask.read(rows.view(-1, VOCAB), suppressed=[MASK])
+        steps.append(1000 * (end - start))
+        reads.append(1000 * (time.perf_counter() - end))
+        for slot in range(REQUESTS):
+            session.cancel(slot)
+    step, read = min(steps), min(reads)
+    print(f"{dtype}: step of {REQUESTS} requests {step:.1f}, read of its rows {read:.1f}, ratio {step / read:.3f}")

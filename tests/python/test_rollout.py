@@ -21,6 +21,8 @@ POLICIES = [
     "tokens_per_step(3) + sampling + top_k(7)",
     "tokens_per_step(3) + temperature(1.7) + sampling + top_p(0.8)",
     "tokens_per_step(3) + sampling(1.3) + top_k(200) + min_p(0.01)",
+    "tokens_per_step(4) + sampling + remask_below(0.3)",
+    "threshold(0.3) + edit_committed(0.1) + edited_blocks(4)",
 ]
 
 
@@ -247,6 +249,30 @@ def test_two_slots_and_one_tensor_for_all_rows():
 
     assert run(True) == run(False)
     assert all(any(m < 0 for m in r.log_kept_masses) for r in run(True))
+
+
+def test_masks_and_guidance_of_a_pass():
+    """The mass is that of the row with the pass's bitmask and guidance."""
+    session = unmask.Session("tokens_per_step(4) + sampling + top_p(0.9)", vocab=VOCAB, mask_token=MASK, length=LENGTH,
+                             window=LENGTH)
+    recorder = unmask.Recorder(session)
+    recorder.start(0, np.full(LENGTH, 7, np.int32), prompt_length=PROMPT, block_length=LENGTH)
+    allowed = np.random.default_rng(5).integers(-(2**31), 2**31, (LENGTH, (VOCAB + 31) // 32)).astype(np.int32)
+    step = 0
+    while (request := recorder.next()) is not None:
+        rows = request.segments[0].rows
+        recorder.supply([logits_of(step)[rows]], allowed=[allowed[rows]], unconditional=[logits_of(step + 30)[rows]],
+                        cfg_scale=[0.5])
+        step += 1
+    rollout = recorder.rollout()
+    for token, mass, log_probability, (step, position, _) in zip(
+            rollout.tokens, rollout.log_kept_masses, rollout.log_probabilities, rollout.counters):
+        beside = logits_of(step + 30)[position]
+        z = formulas.fma(np, np.float32(1.5), logits_of(step)[position] - beside, beside)
+        z[(allowed[position, np.arange(VOCAB) // 32] >> np.arange(VOCAB) % 32 & 1) == 0] = -np.inf
+        z[MASK] = -np.inf
+        assert mass == formulas.log_kept_mass(np, z, top_p=0.9) and mass < 0
+        assert log_probability == formulas.log_probability(np, z, token)
 
 
 # Converters.

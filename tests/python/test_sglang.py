@@ -431,6 +431,71 @@ def test_rollouts():
         assert rollout.Rollout.from_json(found.to_json()) == found
 
 
+class StateRunner(Runner):
+    """The same model on a branch of SGLang whose ranks exchange statistics: no full_logits."""
+
+    def forward(self, batch, pp_proxy_tensors=None):
+        made = super().forward(batch)
+        logits = made.logits_output.full_logits
+        best, tokens = logits.max(-1)
+        made.logits_output.full_logits = None
+        made.logits_output.dllm_vocab_state = types.SimpleNamespace(
+            max_values=best, argmax_ids=tokens, logsumexp=logits.logsumexp(-1), max_probs=logits.softmax(-1).amax(-1))
+        self.output = made.logits_output
+        return made
+
+
+def of_states(policy, seed, literal_masks=False, **settings):
+    algorithm, runner = made("Unmask", policy=policy, **settings), StateRunner(seed, 1.0, 3.0)
+    step = algorithm.step
+    algorithm.step = lambda batch, _, states: step(batch, runner.output, states)  # as that branch calls it
+    return algorithm, runner, new_batch(seed, 6, literal_masks)
+
+
+@pytest.mark.parametrize("literal_masks", [False, True], ids=["plain", "literal_masks"])
+@pytest.mark.parametrize("policy", ["LowConfidence", "threshold(0.3)", "tokens_per_step(3)", "factor(1)",
+                                    "left_to_right + tokens_per_step(2)", "any_of(threshold(0.6), tokens_per_step(2))",
+                                    "steps_per_block(3)", "at_random + tokens_per_step(2)"])
+def test_statistics_in_place_of_logits(policy, literal_masks):
+    settings = {} if policy == "LowConfidence" else {"suppress_mask": False}
+    for seed in range(4):
+        algorithm, runner, batch = of_states(policy, seed, literal_masks, **settings)
+        dense = new_batch(seed, 6, literal_masks)
+        expected, theirs, states, their_states = made("Unmask", policy=policy, **settings), Runner(seed, 1.0, 3.0), None, None
+        for _ in range(4 * BLOCK):
+            _, tokens, lengths, states, _ = algorithm.run(runner, batch, states)
+            _, others, their_lengths, their_states, _ = expected.run(theirs, dense, their_states)
+            assert [list(t) for t in tokens] == [list(t) for t in others] and list(lengths) == list(their_lengths)
+            if all(lengths):
+                break
+            for b in (batch, dense):
+                b.input_ids = b.input_ids.clone()
+                for i, length in enumerate(lengths):
+                    if length:
+                        b.input_ids.view(-1, BLOCK)[i] = 0
+                        if b.dllm_prompt_mask is not None:
+                            b.dllm_prompt_mask[i] = True
+        else:
+            raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize("policy, settings, message", [
+    ("by_entropy + tokens_per_step(2)", {"suppress_mask": False}, "by_entropy reads more than the confidence"),
+    ("threshold(0.5) + sampling", {"suppress_mask": False}, "sampling reads more than the confidence"),
+    ("threshold(0.5)", {}, "suppress_mask must be false: the state has no second token"),
+])
+def test_statistics_that_are_not_enough(policy, settings, message):
+    algorithm, runner, batch = of_states(policy, 0, **settings)
+    with pytest.raises(ValueError, match=message):
+        algorithm.run(runner, batch, None)
+
+
+def test_no_logits_and_no_statistics():
+    algorithm, _, batch = of_states("LowConfidence", 0)
+    with pytest.raises(ValueError, match="full_logits must be given, got None"):
+        type(algorithm).step(algorithm, batch, None, algorithm.init_step_state(batch))
+
+
 ENGINE = """
 import json, sys
 import sglang

@@ -314,6 +314,8 @@ struct sequence_report {
   index_t last_commits = 0;
   /// Size of probabilities(): tokens that the policy probed in the last step.
   index_t last_probabilities = 0;
+  /// Lowest position whose text the last step moved; -1 if it moved none.
+  index_t last_moved = -1;
   /// Size of candidates() of the last step; 0 without trace.
   index_t last_candidates = 0;
   /// Candidates that a constraint, or a part that gates, refused and that stayed as they were.

@@ -94,7 +94,7 @@ struct named_policy
     }
     if (schedule.rewrites_blocks_now()) {
       throw std::invalid_argument(
-          "a policy that moves text cannot be replayed: a trace does not tell what moved");
+          "a policy that moves text cannot be replayed: a replay commits tokens and moves none");
     }
     const replay_by_address again{&trace};
     named_policy p;

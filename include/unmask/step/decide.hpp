@@ -22,6 +22,7 @@ UNMASK_HD inline void begin_report(const auto& t, const slot_arrays& m) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.status->report.last_probabilities = 0;
+    m.status->report.last_moved = -1;
   }
 }
 

@@ -293,6 +293,7 @@ UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
       }
       report.last_commits = left;
       q.moved = first;
+      report.last_moved = first;
       q.rewritten = math::min(q.rewritten, first);
       q.first_changed = math::min(q.first_changed, first);
       q.committed_prefix = math::min(q.committed_prefix, first);

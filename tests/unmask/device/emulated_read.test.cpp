@@ -188,12 +188,12 @@ void expect_canonical(
   EXPECT_TRUE(same_bits(actual, expected));
   if constexpr (canonical::compares<S>) {
     for (std::size_t j = 0; j < z.size(); ++j) {
-      ASSERT_EQ(identity(row.previous[j + 1]), identity(z[j]))
+      ASSERT_EQ(bits_of(row.previous[j + 1]), bits_of(z[j]))
           << "kept for the next step, column " << j;
     }
   }
   for (std::size_t i = 0; i < excluded.size(); ++i) {
-    EXPECT_EQ(identity(row.excluded_logits[i]), identity(excluded[i]))
+    EXPECT_EQ(bits_of(row.excluded_logits[i]), bits_of(excluded[i]))
         << "excluded token " << row.excluded[i];
   }
 }
@@ -413,8 +413,8 @@ TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSu
       block_emulator block(64, d.bits());
       const auto actual = emulated_record<drifting>(block, row.input, identity{}, 1, d);
       EXPECT_NEAR(actual.cross, expected.cross, 0x1p-126 * row.input.columns);
-      EXPECT_EQ(identity(actual.square), identity(expected.square));
-      EXPECT_EQ(identity(actual.drift()), identity(expected.drift()));
+      EXPECT_EQ(bits_of(actual.square), bits_of(expected.square));
+      EXPECT_EQ(bits_of(actual.drift()), bits_of(expected.drift()));
     }
   }
 }
@@ -422,10 +422,10 @@ TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSu
 TEST(EmulatedExponential, HasTheBitsOfTheCore) {
   for (std::uint32_t i = 0; i < 200000; ++i) {
     const float t = 9.0F - 133.0F * static_cast<float>(i) / 200000.0F;
-    ASSERT_EQ(identity(device::exact_exponential{}(t)), identity(math::exp2(t))) << t;
+    ASSERT_EQ(bits_of(device::exact_exponential{}(t)), bits_of(math::exp2(t))) << t;
   }
   EXPECT_EQ(device::exact_exponential{}(0.0F), 1.0F);
-  EXPECT_EQ(identity(device::exact_exponential{}(-0.0F)), identity(1.0F));
+  EXPECT_EQ(bits_of(device::exact_exponential{}(-0.0F)), bits_of(1.0F));
 }
 
 TEST(RowShape, CutsEveryRowIntoRunsThatOneBlockCanMerge) {

@@ -77,7 +77,7 @@ struct optioned {
       EXPECT_TRUE(same_bits(host::read_row<every_sum>(in, edit, level), expected))
           << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
       for (std::size_t i = 0; i < reported.size(); ++i) {
-        EXPECT_EQ(identity(reported[i]), identity(expected_report[i])) << excluded[i];
+        EXPECT_EQ(bits_of(reported[i]), bits_of(expected_report[i])) << excluded[i];
       }
     }
   }
@@ -263,7 +263,7 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
         for (index_t i = 0; i < held.size(); ++i) {
           ASSERT_EQ(held[i].token, expected[i].token)
               << "instruction set " << static_cast<int>(level);
-          ASSERT_EQ(identity(held[i].logit), identity(expected[i].logit));
+          ASSERT_EQ(bits_of(held[i].logit), bits_of(expected[i].logit));
         }
       }
     }

@@ -66,6 +66,12 @@ _REFUSED_FIELDS = {
     "custom_logit_processor": "a policy has parts for it",
     "return_logprob": "custom_params return_step_maps has those of the commits",
 }
+# What decides by the confidence of the most probable tokens alone.
+_BY_CONFIDENCE = {
+    "by_confidence", "left_to_right", "at_random", "linear_position", "threshold", "tokens_per_step", "steps_per_block",
+    "ascending_step_size", "factor", "moving_threshold", "timesteps", "any_of", "all_of", "at_most",
+}
+_COLUMNS = 1024  # of a row with the confidence of dllm_vocab_state
 _TOP_K_ALL = 1 << 30  # SGLang's number for no top_k
 _FAR = 1 << 30  # a window that reaches everything
 
@@ -306,8 +312,11 @@ class _Pending:
         self.forwards = self.decisions = 0
         self.notes: Optional[Notes] = None  # of a request with return_step_maps
         self.done = False
+        self.of_state = False  # whether the policy decides by dllm_vocab_state
 
     def start(self, ids: torch.Tensor, device: Any, mask_token: int) -> None:
+        if self.of_state:  # every token but the mask token is 0 to the policy
+            ids, mask_token = torch.where(ids == mask_token, _COLUMNS - 1, 0), _COLUMNS - 1
         before = self.request.before(self.offset)
         self.first = len(before)
         tokens = torch.cat([torch.tensor(before, dtype=torch.int32), ids.to("cpu", torch.int32)])
@@ -418,18 +427,46 @@ class Unmask(DllmAlgorithm):
         length = self.block_size
         if request.reaches:  # the tokens before it, too
             length = 1 << (state.offset + length - 1).bit_length()
-        key = (request.eos_token, request.settings.suppress_mask, length, vocab, stream)
+        eos_token = None if state.of_state else request.eos_token  # no part of such a policy reads it
+        key = (eos_token, request.settings.suppress_mask, length, vocab, stream, state.of_state)
         if key not in self._sessions:
             self._sessions[key] = _Sessions(
-                functools.partial(_session, request.settings, request.eos_token, slots=self._slots, length=length,
-                                  window=self.block_size, vocab=vocab, mask_token=self.mask_id, stream=stream),
+                functools.partial(_session, request.settings, eos_token, slots=self._slots, length=length,
+                                  window=self.block_size, vocab=vocab,
+                                  mask_token=_COLUMNS - 1 if state.of_state else self.mask_id, stream=stream),
                 self._slots)
         state.sessions = self._sessions[key]
         state.session, state.slot = state.sessions.take()
         state.start(ids, "cpu" if stream is None else ids.device, self.mask_id)
 
-    def step(self, forward_batch: Any, full_logits: torch.Tensor, states: list[Any]) -> list[bool]:
+    def _rows_of(self, vocab_state: Any, states: list[Any]) -> torch.Tensor:
+        """Logits of 1,024 columns with the confidence of each row: of token 0, or of the last one, the mask token.
+
+        The rest of a row's probability is in equal columns, none more probable. Confidences below 1/1022 are equal.
+        """
+        for state in states:
+            others = [n for n in _text.names(state.request.policy) if n not in _BY_CONFIDENCE]
+            if others or state.request.settings.suppress_mask:
+                why = (f"{others[0]} reads more than the confidence" if others else
+                       "suppress_mask must be false: the state has no second token")
+                raise ValueError(f"policy '{state.request.policy}' cannot decide by dllm_vocab_state: {why}")
+            state.of_state = True
+        rest = torch.expm1((vocab_state.logsumexp - vocab_state.max_values).float().cpu()).clamp(0, _COLUMNS - 2)
+        count = rest.ceil()
+        logits = torch.where(torch.arange(1, _COLUMNS + 1) <= count[:, None], (rest / count).log()[:, None], -torch.inf)
+        logits = logits.roll(1, -1)
+        logits[torch.arange(len(logits)), torch.where(vocab_state.argmax_ids.cpu() == self.mask_id, _COLUMNS - 1, 0)] = 0
+        return logits
+
+    def step(self, forward_batch: Any, given: Any, states: list[Any]) -> list[bool]:
+        """`given` is full_logits, or the whole output of the model, which may have dllm_vocab_state in their place."""
         input_ids = forward_batch.input_ids.view(-1, self.block_size)
+        full_logits = getattr(given, "full_logits", given) if not isinstance(given, torch.Tensor) else given
+        vocab_state = None if full_logits is not None else getattr(given, "dllm_vocab_state", None)
+        if full_logits is None and vocab_state is None:
+            raise ValueError("full_logits must be given, got None without dllm_vocab_state: a policy reads rows of logits")
+        if full_logits is None:
+            full_logits = self._rows_of(vocab_state, states)
         logits = full_logits.view(*input_ids.shape, -1)
         stream = torch.cuda.current_stream().cuda_stream if logits.is_cuda and has_cuda else None
         running: dict[Any, dict[int, int]] = {}  # rows of the batch by session and slot
@@ -461,6 +498,11 @@ class Unmask(DllmAlgorithm):
         for i in written:
             state = states[i]
             tokens = state.tokens[state.first :]
+            if vocab_state is not None:
+                decided = vocab_state.argmax_ids.view(input_ids.shape)[i]
+                decided = torch.where((input_ids[i] == self.mask_id) & (tokens.to(decided) == 0), decided, input_ids[i])
+                input_ids[i].copy_(decided)
+                continue
             if state.request.reaches:  # the session may have other tokens where nothing is decided
                 tokens = torch.where(state.masked.to(tokens.device), tokens, input_ids[i].to(tokens))
             input_ids[i].copy_(tokens)

@@ -49,6 +49,12 @@ enum class collect : std::uint8_t {
 /// Cost: O(1) a candidate; 6 bytes a cell and 28 more in the value, no state.
 /// Example: `calibrated_threshold("profile.json")`, rows a60 b90 c60 d90, blocks of 2, thresholds
 /// 0.5 0.8: `ab__` `ab_d` `abcd`.
+/// The paper does not say which confidences make a profile. Figure 1, which starts low, and
+/// algorithm 1, line 17, which tests every position of the block, speak for all candidates.
+/// `committed` is the default because it needs no session_capacity::trace, and because a profile of
+/// candidates commits more and is right less often: neither of the two beats a constant on Sudoku
+/// (bench/results/sudoku.md).
+///
 /// Source: J. Shen and Y. Ro, Beyond static cutoffs: one-shot dynamic thresholding for diffusion
 /// language models (2025), section 3 and algorithm 1; defaults from section 4.1 (GSM8K). Choices
 /// that the paper leaves open (which confidences are recorded, steps and blocks without any,

@@ -224,8 +224,9 @@ template <int Cells = 256>
 }
 
 /// OSDT's settings for a task, without a profile: the argument of calibrating() and profile_store.
-/// Confidences of committed tokens are recorded; the paper does not say which ones. Source: OSDT
-/// (2025), section 4.1, and section 4.2 for the static threshold.
+/// Confidences of committed tokens are recorded; calibrated_threshold says why. In an answer of one
+/// block mode `block` is a constant. Source: OSDT (2025), section 4.1, and section 4.2 for the
+/// static threshold.
 template <int Cells = 256>
 inline constexpr calibrated_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
                                                                  .cap = 0.75F,
