@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Judges what a constraint does to the answers of a model: the JSON prompts of the tiny LLaDA
-// without one, under the bitmasks of what is possible alone, with the gate, with gate and filling,
-// and from left to right. Noise on the logits stands for a weaker model. Prints a table:
+// Answers of a model with constraints: the JSON prompts of the tiny LLaDA without a constraint,
+// under the bitmasks of what is possible alone, with the gate, with gate and filling, and from left
+// to right. Noise on the logits stands for a weaker model. Prints a table:
 //
 //     constraint_answers [PROMPTS]
 #include <unmask/constraint.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reactions whose brackets and ring digits match, as a regular language of bounded depth: does a
-// constraint help a masked language model to restore more of their masked tokens?
+// Reactions whose brackets and ring digits match, as a regular language of bounded depth: whether a
+// constraint helps a masked language model to restore more of their masked tokens.
 //
 //     constraint_smiles RXNMAPPER.gguf REACTIONS.jsonl [LIMIT]
 #include <unmask/constraint.hpp>

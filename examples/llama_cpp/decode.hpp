@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/constraint.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace.hpp>
 #include <unmask/unmask.hpp>
@@ -24,6 +25,7 @@ struct job {
   std::vector<unmask::token_id> tokens;  ///< the prompt, then the answer: mask tokens at first
   unmask::sequence_shape shape;
   std::vector<std::uint8_t> editable = {};  ///< as in start_options; empty: every position
+  unmask::constraint* language = nullptr;   ///< that the answer obeys; null: any
   unmask::sequence_report report = {};
   unmask::index_t segments = 0;      ///< forward passes, lookahead branches counted
   std::int64_t layer_positions = 0;  ///< positions that each layer computed, summed
@@ -79,7 +81,12 @@ void decode(llama_cpp_host& host,
     if (next < jobs.size()) {
       running[s] = &jobs[next++];
       tokens[s] = running[s]->tokens;
-      session.start(slot, tokens[s], running[s]->shape, {.editable = running[s]->editable});
+      const unmask::constrained_field whole_answer{.language = running[s]->language};
+      session.start(slot,
+                    tokens[s],
+                    running[s]->shape,
+                    {.editable = running[s]->editable,
+                     .constraints = {&whole_answer, running[s]->language == nullptr ? 0U : 1U}});
       if (trace != nullptr) {
         trace->start({.slot = slot, .shape = running[s]->shape, .tokens = tokens[s]}, session);
       }

@@ -109,8 +109,9 @@ class llama_cpp_host {
       }
       first_rows_.push_back(row + s.rows.first - first);
       for (llama_pos p = first; p < s.keys.last; ++p, ++row) {
-        token_id token = tokens[static_cast<std::size_t>(s.slot)][static_cast<std::size_t>(p)];
-        for (const placement& placed : s.placed) {
+        unmask::token_id token =
+            tokens[static_cast<std::size_t>(s.slot)][static_cast<std::size_t>(p)];
+        for (const unmask::placement& placed : s.placed) {
           token = placed.position == p ? placed.token : token;
         }
         const int added = llama_batch_ext_add_token(batch_.get(), id, token);

@@ -46,6 +46,8 @@ llama.cpp as the engine and a policy of unmask.
   --length N            positions of the answer (default 40)
   --block-length N      positions denoised together (default 20)
   --batch N             prompts decoded together (default 1)
+  --constraint FILE     every answer obeys the language in this file, which
+                        unmask.constraints.save() of Python writes
   --seed N              of policies that draw random numbers (default 0)
   --threads N           threads of llama.cpp (default 1)
   --gpu-layers N        layers that llama.cpp moves to a GPU (default 0)
@@ -64,7 +66,7 @@ parts
 struct options {
   std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf";
   std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
-  std::string trace, replay;
+  std::string trace, replay, constraint;
   std::vector<std::string> policies, prompts;
   index_t length = 40, block_length = 20, batch = 1;
   int limit = 2, threads = 1, gpu_layers = 0;
@@ -111,6 +113,8 @@ std::optional<options> parse(std::span<char*> arguments) {
       o.trace = value;
     } else if (name == "--replay") {
       o.replay = value;
+    } else if (name == "--constraint") {
+      o.constraint = value;
     } else if (name == "--policy") {
       o.policies.push_back(value);
     } else if (name == "--prompt") {
@@ -329,6 +333,11 @@ int decode_all(const options& o) {
       o.model,
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
   const std::vector<demo::problem> problems = problems_of(o);
+  std::optional<unmask::constraint> language;
+  if (!o.constraint.empty()) {
+    language.emplace(
+        unmask::constraint::read(o.constraint, example::vocabulary_of(host.vocab(), host.info())));
+  }
   std::vector<example::job> jobs;
   unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = o.length};
   for (const named& p : policies) {
@@ -338,6 +347,7 @@ int decode_all(const options& o) {
     jobs.push_back(example::job_of(
         example::tokens_of(host.vocab(), p.prompt, o.special), host, o.length, o.block_length));
     jobs.back().shape.seed = o.seed;
+    jobs.back().language = language ? &*language : nullptr;
     jobs.back().shape.sequence = static_cast<std::uint32_t>(jobs.size() - 1);
     capacity.length = std::max(capacity.length, jobs.back().shape.length);
   }

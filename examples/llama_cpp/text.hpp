@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/constraint.hpp>
+
 #include <algorithm>
 #include <llama.h>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace example {
@@ -50,6 +53,24 @@ inline std::vector<llama_token> tokens_of_given(const llama_vocab* vocab,
     from = std::max(to, from + 1);
   }
   return tokens;
+}
+
+/// The bytes of each token, for constraints: none for special tokens. Tokens that end a generation
+/// end an answer.
+inline unmask::vocabulary vocabulary_of(const llama_vocab* vocab, const unmask::model_info& info) {
+  std::vector<std::string> bytes(static_cast<std::size_t>(info.vocab));
+  std::vector<unmask::token_id> ends;
+  for (llama_token v = 0; v < info.vocab; ++v) {
+    char piece[256];
+    const bool has_text = !llama_vocab_is_control(vocab, v) && v != info.mask_token;
+    const int size = has_text ? llama_token_to_piece(vocab, v, piece, sizeof piece, 0, false) : 0;
+    bytes[static_cast<std::size_t>(v)].assign(piece, static_cast<std::size_t>(std::max(size, 0)));
+    if (llama_vocab_is_eog(vocab, v) && v != info.eos_token) {
+      ends.push_back(v);
+    }
+  }
+  const std::vector<std::string_view> views(bytes.begin(), bytes.end());
+  return {views, info, ends};
 }
 
 /// The text of tokens up to the first that ends a generation. Masks appear as `mask_text`.

@@ -116,6 +116,46 @@ TEST(c_constraints, decode_strings_of_the_language) {
   }
 }
 
+TEST(c_constraints, keep_the_number_of_passes_where_refused_candidates_are_read_again) {
+  constexpr std::int32_t length = 6;
+  int more = 0;
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    dice d(seed);
+    unmask_constraint* const c = constraint_of(table());
+    const session_pointer s = made("steps_per_block(2)", options_of(length));
+    const bool again = seed % 2 == 1;
+    unmask_constrained_field field = {c, 0, INT32_MAX, 0, 0, 1, again ? 1 : 0};
+    unmask_sequence q = UNMASK_SEQUENCE_INIT;
+    q.length = length;
+    q.block_length = length;
+    q.constraints = &field;
+    q.constraint_count = 1;
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(length), 0);
+    ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), length, &q), UNMASK_OK)
+        << unmask_last_error();
+    unmask_constraint_free(c);
+    for (unmask_request request = UNMASK_REQUEST_INIT;;) {
+      ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+      if (request.count == 0) {
+        break;
+      }
+      std::vector<float> z(static_cast<std::size_t>(request.rows) * vocab);
+      for (float& x : z) {
+        x = d.real(-3, 3);
+      }
+      const unmask_logits rows = logits_of(z, vocab);
+      ASSERT_EQ(unmask_supply(s.get(), &rows), UNMASK_OK);
+    }
+    unmask_report report = UNMASK_REPORT_INIT;
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.constraint_met, 1);
+    EXPECT_TRUE(!again || report.forwards == 2) << report.forwards;
+    more += report.forwards > 2 ? 1 : 0;
+  }
+  EXPECT_GT(more, 5);
+}
+
 TEST(c_constraints, are_made_of_transitions) {
   unmask_vocabulary* const v = words();
   const unmask_token_transition list[] = {{0, 0, 0}, {0, 1, 1}};

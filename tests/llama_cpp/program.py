@@ -6,6 +6,7 @@ usage: program.py UNMASK_LLAMA_CPP UNMASK_DEMO TINY_F32 [test name]...
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,25 @@ class Program(unittest.TestCase):
         text = run("--help").stdout
         for word in ("--model", "--json", "threshold(value=0.9, inclusive=false)", "lookahead"):
             self.assertIn(word, text)
+
+    def test_answers_obey_the_language_in_a_file(self):
+        # [0-9]{2}-[a-z]+, as write_byte_table() writes it: whether a state accepts, and its runs of bytes.
+        states = [(0, "09", 1), (0, "09", 2), (0, "--", 3), (0, "az", 4), (1, "az", 4)]
+        table = b"unmaskDF" + struct.pack("<III", 1, len(states), 0) + b"".join(
+            struct.pack("<BHBBI", accepts, 1, ord(run[0]), ord(run[1]), to) for accepts, run, to in states)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "word.dfa")
+            with open(path, "wb") as file:
+                file.write(table)
+            for policy in ("threshold(0.9)", "tokens_per_step(4)", "threshold(0.5) + sampling(1.0)"):
+                for r in records("--constraint", path, "--limit", "1", "--policy", policy):
+                    self.assertRegex(r["text"], r"^[0-9]{2}-[a-z]+$")
+                    self.assertLessEqual(r["forwards"], 40)
+            with open(path, "wb") as file:
+                file.write(table[:-1])
+            refused = run("--constraint", path, "--limit", "1")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("word.dfa", refused.stderr)
 
     def test_refusals_say_what_is_wrong(self):
         for arguments, said in (
