@@ -54,7 +54,7 @@ void merge(benchmark::State& state) {
     row_input<float> in = rows.rows()[i];
     in.first_token = static_cast<token_id>(i) * columns;
     parts.push_back(
-        host::read_row<all_statistics>(in, unmask::no_edit{}, host::best_instruction_set()));
+        host::read_row<all_statistics>(in, unmask::identity{}, host::best_instruction_set()));
   }
   for (auto _ : state) {
     unmask::row_accumulator<all_statistics> sum;

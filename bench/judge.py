@@ -17,6 +17,7 @@ import math
 import os
 import pathlib
 import resource
+import statistics
 import subprocess
 import sys
 
@@ -69,11 +70,18 @@ for weight in (0, .5, 1):
     FAMILIES[f"early skip, weight {weight:g}"] = [
         f"threshold(0.9) + early_skip({weight:g}, [{first:g}, {second:g}], [{keep:g}, {keep:g}]) + block_cache(64, 16)"
         for first, second in ((.125, .25), (.5, .75)) for keep in (.5, .7)]
+# Constants in blocks, for rules that tell blocks apart.
+IN_BLOCKS = {f"constant @{length}": [f"{constant(t)} @{length}" for t in (.3, .4, .5, .55, .6, .65, .7, .75, .8, .85, .9, .95, .99)]
+             for length in (12, 6)}
+# OSDT: settings, blocks, the constant that their cap leaves at most, and how many problems calibrate.
+PROFILES = [("osdt", "", .6, 20), ("osdt_by_step", "", .8, 20)] + [
+    (f"{task}{reading}", blocks, .6, 5) for blocks in ("", " @12", " @6") for task in ("osdt_gsm8k", "osdt_gpqa")
+    for reading in ("", "(recorded=candidates)") if task + reading + blocks != "osdt_gsm8k"]
 SHOWN = ["tokens_per_step(1)", "tokens_per_step(2)", "tokens_per_step(4)"] + [constant(t) for t in (.99, .95, .9, .8, .7, .5, .3)] + [
     "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(3)", "threshold(0.9) + lookahead(7)",
     "threshold(0.9) + early_skip(0.5, [0.125, 0.25], [0.7, 0.7]) + block_cache(64, 16)",
     "threshold(0.9) + similarity_refresh(0.8, reads=input) + interval_cache(1, 7)"]
-# Rules that the library does not have: arguments of bench/layer_controls.cpp, one token a pass, without window.
+# Rules that the library does not have: arguments of bench/layer_controls.cpp, one token a pass, without a window.
 BUDGET_CONTROLS = [(budget, dealt) for budget in (2, 3, 4, 6, 8) for dealt in ("change", "even", "reversed", "random")]
 SKIP_CONTROLS = [(keep, rule) for keep in (.25, .15) for rule in ("skip", "skip_drift", "skip_confidence", "skip_random")]
 LAYERS = [f"layers: {rule} {value:g}" for value, rule in BUDGET_CONTROLS + SKIP_CONTROLS]
@@ -82,7 +90,9 @@ LAYERS = [f"layers: {rule} {value:g}" for value, rule in BUDGET_CONTROLS + SKIP_
 class judge:
     """Decodes with the demo and keeps the results. Other models have other names, problems and families of settings."""
     model, weights, problems, block, task = "sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", "36", "sudoku"
-    families, layers, calibrations, branched = FAMILIES, LAYERS, 20, (1, 2)
+    families, layers, profiles, branched = FAMILIES | IN_BLOCKS, LAYERS, PROFILES, (1, 2)
+    budget, even = 5, (5, 6)     # an eighth of the answer, rounded up; even budgets among which one works as much
+    comparisons = 1              # of the page, for which verdicts are corrected
 
     def __init__(self, options):
         self.o, self.done = options, {}
@@ -114,12 +124,14 @@ class judge:
         return name, self.work / (hashlib.sha256(name.encode()).hexdigest()[:24] + ".json")
 
     def decode_all(self, texts, which, calibration=None):
-        """Decodes what is not yet decoded in one process, which computes a pass that policies have in common once."""
-        limit = self.limits[which]
-        missing = [t for t in dict.fromkeys(texts)
-                   if " @" not in t and not t.startswith("layers: ") and not self.place(t, which, limit, calibration)[1].exists()]
-        if missing:
-            self.run(missing, which, limit, calibration, None, "--share-passes", "2000")
+        """Decodes what is not yet decoded, all of the same blocks in one process, which computes a pass that policies
+        have in common once."""
+        limit, missing = self.limits[which], {}
+        for t in dict.fromkeys(texts):
+            if not t.startswith("layers: ") and not self.place(t, which, limit, calibration)[1].exists():
+                missing.setdefault(t.partition(" @")[2], []).append(t)
+        for same in missing.values():
+            self.run(same, which, limit, calibration, None, "--share-passes", "2000")
 
     def run(self, texts, which, limit, calibration, again, *options):
         """Decodes and keeps the results of policies that have the same blocks."""
@@ -175,6 +187,13 @@ class judge:
         fitting = [c for c in self.families[family] if self.cost(c, by) <= self.cost(text, by)]
         return text, max(fitting or self.families[family], key=lambda c: (self.right(c), -self.cost(c, by))), by, 0
 
+    def dearer(self, text, family="constant", by="forwards"):
+        """The row of a policy and the setting of a family that bounds it from above: on the test set, the cheapest that
+        costs no less, or the dearest of all. What a setting costs says nothing of what it has right."""
+        cost = {c: self.cost(c, by, "test") for c in self.families[family]}
+        fitting = [c for c in cost if cost[c] >= self.cost(text, by, "test")]
+        return text, min(fitting, key=cost.get) if fitting else max(cost, key=cost.get), by, .02
+
     def against(self, text, family="constant", by="forwards"):
         """The row of a policy and its matched control."""
         return text, self.matched(text, family, by), by, .02
@@ -184,9 +203,19 @@ class judge:
         return max(self.families[family], key=lambda p: (self.right(p) - self.right(self.matched(p, against, by)), -self.cost(p, by)))
 
 
-def compare(policy, control, by="forwards", tolerance=0.0):
-    """Counts, interval and verdict of a policy against a control, both as the demo reports them. A cost that differs
-    by no more than the tolerance, as a share of the control's, or than chance, counts as equal."""
+VERDICTS = {(0, 0): "not told apart", (1, 0): "**better**: more right", (0, -1): "**cheaper**, right not told apart",
+            (1, -1): "**better**: more right and cheaper", (-1, 0): "worse: fewer right", (0, 1): "worse: dearer",
+            (-1, 1): "worse: fewer right and dearer", (1, 1): "more right, and dearer", (-1, -1): "cheaper, and fewer right"}
+# The same where p is below .05, but not after the correction.
+IN_PART = {(1, 0): "in part better: more right", (1, -1): "**cheaper**, in part more right", (-1, 0): "in part worse: fewer right",
+           (-1, 1): "worse: dearer, in part fewer right", (1, 1): "worse: dearer, in part more right",
+           (-1, -1): "cheaper, and in part fewer right"}
+
+
+def compare(policy, control, by="forwards", tolerance=0.0, comparisons=1):
+    """Counts, interval and verdict of a policy against a control, both as the demo reports them. The verdict holds for
+    as many comparisons (Bonferroni): p and the level of the interval of the cost are corrected for their number. A cost
+    that differs by no more than the tolerance, as a share of the control's, or than chance, counts as equal."""
     pairs = list(zip(policy["right"], control["right"]))
     gained, lost, n = pairs.count(("1", "0")), pairs.count(("0", "1")), len(pairs)
     low, high = paired.difference(gained, lost, n)
@@ -198,13 +227,11 @@ def compare(policy, control, by="forwards", tolerance=0.0):
     else:
         cost, half = paired.mean_interval([a - b for a, b in zip(policy[by + "_each"], control[by + "_each"])])
         shown = f"{cost:+.3f} ± {half:.3f} {by}"
+        half *= statistics.NormalDist().inv_cdf(1 - .025 / comparisons) / paired.Z95
         half = max(half, tolerance * control[by] / n)
     accuracy = 0 if p >= .05 else 1 if gained > lost else -1
     expense = 0 if abs(cost) <= half else 1 if cost > 0 else -1
-    verdict = {(0, 0): "not told apart", (1, 0): "**better**: more right", (0, -1): "**cheaper**, right not told apart",
-               (1, -1): "**better**: more right and cheaper", (-1, 0): "worse: fewer right", (0, 1): "worse: dearer",
-               (-1, 1): "worse: fewer right and dearer", (1, 1): "more right, and dearer",
-               (-1, -1): "cheaper, and fewer right"}[accuracy, expense]
+    verdict = (VERDICTS if accuracy == 0 or p * comparisons < .05 else IN_PART)[accuracy, expense]
     if policy["right"] == control["right"] and policy[by] == control[by]:
         verdict = "the same problems right"
     return gained, lost, low, high, p, shown, verdict
@@ -233,14 +260,14 @@ def beside(pairs, by="forwards"):
 def credit(j):
     rows = []
     for p in j.families["credit"]:
-        rows += [(p, p.replace("trace_credit", "trace_credit(decay=0)"), "forwards", 0), j.against(p)]
+        rows += [(p, p.split(" + ")[0], "forwards", 0), (p, p.replace("trace_credit", "trace_credit(decay=0)"), "forwards", 0), j.against(p)]
     return "Credit for tokens that keep leading (CreditDecoding)", rows + [j.against(j.chosen("adaptive credit"))]
 
 
 def lookahead(j):
     rows = []
     for p in ("threshold(0.9) + lookahead(3)", "threshold(0.99) + lookahead(3)", "threshold(0.9) + lookahead(7)"):
-        rows += [(p, p.split(" + ")[0], "forwards", 0), j.against(p), j.against(p, by="segments")]
+        rows += [(p, p.split(" + ")[0], "forwards", 0), *dict.fromkeys((j.against(p), j.dearer(p))), j.against(p, by="segments")]
     for k in j.branched:
         p = f"tokens_per_step({k}) + lookahead(3)"
         rows += [(p, f"tokens_per_step({k + 1})", "forwards", 0), (p, f"tokens_per_step({k})", "segments", 0)]
@@ -261,7 +288,7 @@ def budgets(j):
 
 def layer_controls(j):
     """Each rule of `layers` beside the others with the same number, of which the first is the library's."""
-    for title, rule in (("The same budget dealt out otherwise, one token a pass", "change"),
+    for title, rule in (("Ablation: the same budget dealt out otherwise, without the paper's window, one token a pass", "change"),
                         ("The same number of positions skipped otherwise, one token a pass", "skip")):
         same = [(name, f"layers: {rule} {name.split()[2]}") for name in j.layers]
         yield title, [(p, control, "layer_positions", 0) for control, p in same if p in j.layers and control != p]
@@ -272,7 +299,34 @@ def early_skip(j):
     for i, half in enumerate(j.families["early skip, weight 0.5"]):
         rows += [(half, constant(.9), "layer_positions", 0)] + [
             (half, j.families[f"early skip, weight {w}"][i], "layer_positions", 0) for w in (0, 1)]
-    return "Early skipping (ES-dLLM)", rows
+    return "Early skipping with one stage, settings of this library (ES-dLLM's are above)", rows
+
+
+STAGES = "[0.125, 0.25], [0.5, 0.25]"  # ES-dLLM's: a half of what entered from an eighth of the layers on, a quarter from a quarter on
+
+
+def whole(j):
+    """Methods with all published values, beside what they are made from, and the rules that their papers take away."""
+    cache, rows = "block_cache(64, 16)", []
+    for rule in ("tokens_per_step(1)", constant(.9)):
+        skip = f"{rule} + early_skip(0.5, {STAGES}) + {cache}"
+        rows += [(skip, control, "layer_positions", 0) for control in
+                 (rule, f"{rule} + {cache}", *(f"{rule} + early_skip({w}, {STAGES}) + {cache}" for w in (0, 1)))]
+    rows += [("layers: skip 0.5 0.25", "layers: skip_random 0.5 0.25", "layer_positions", 0)]
+    budgets = f"cache_budget({j.budget}, {j.budget}) + interval_cache(1, 0)"
+    rows += [(f"adaptive_threshold + {budgets}", control, "layer_positions", 0) for control in (constant(.9), "adaptive_threshold")]
+    return "Whole methods as published (ES-dLLM, ES-dLLM with parallel decoding, Dynamic-dLLM)", rows
+
+
+def published_budgets(j):
+    """Budgets by change with the paper's budget and window, beside as large ones dealt out otherwise, and beside an even
+    one for which the layers compute as many positions."""
+    b = f"{j.budget} {j.budget}"
+    work = lambda even: abs(j.cost(f"layers: even {even} {j.budget}", "layer_positions", "test") -  # noqa: E731
+                            j.cost(f"layers: change {b}", "layer_positions", "test"))
+    controls = [f"layers: {dealt} {b}" for dealt in ("random", "even", "reversed")] + [f"layers: even {min(j.even, key=work)} {j.budget}"]
+    return "Published budgets and window (an eighth of the answer), one token a pass", [
+        (f"layers: change {b}", control, "layer_positions", 0) for control in dict.fromkeys(controls)]
 
 
 def others(j, families):
@@ -299,7 +353,9 @@ def claims(j):
             (f"threshold(0.9) + block_pipeline(0.1, whole_canvas=true) @{length}", constant(.9))))
     yield moving(j)
     yield budgets(j)
+    yield published_budgets(j)
     yield from layer_controls(j)
+    yield whole(j)
     yield early_skip(j)
     yield others(j, ("factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current", "remask",
                      "unequal neighbours", "steady leader"))
@@ -319,10 +375,16 @@ def head(*names):
 
 def cells(j, policy, control, by, tolerance):
     a, b = j.decode(policy, "test"), j.decode(control, "test")
-    gained, lost, low, high, p, cost, verdict = compare(a, b, by, tolerance)
+    gained, lost, low, high, p, cost, verdict = compare(a, b, by, tolerance, j.comparisons)
     return [f"`{policy}`", f"{a['right'].count('1')}", f"{a['forwards']}", f"{j.masked('test') / a['forwards']:.2f}", f"{a['segments']}",
             f"{a['layer_positions'] / 1e6:.3f} M", f"`{control}`", f"{b['right'].count('1')}", f"{b['forwards']}", f"+{gained} -{lost}",
             f"{low:+.1f} to {high:+.1f}", f"{p:.2g}", cost, verdict]
+
+
+def counted(n):
+    """What the verdicts of a page are corrected for."""
+    return [f"The tables below make **{n} comparisons**: *better*, *worse* and *fewer right* stand where p is below .05 / {n} = {.05 / n:.2g}, *in",
+            f"part* where it is below .05 alone. *Cheaper* and *dearer* have a normal interval of level 1 - .05 / {n}."]
 
 
 def table(j, rows):
@@ -330,23 +392,24 @@ def table(j, rows):
 
 
 def profiles(j):
-    """The profiles of some problems against the constant that made them, and against the matched constant: rows of cells."""
+    """The profiles of some problems against the constant that made them, and against the matched constant: rows of cells.
+    Verdicts are corrected for the number of problems."""
     spread = lambda values: " / ".join(str(v) for v in (min(values), sorted(values)[len(values) // 2], max(values)))  # noqa: E731
-    for name in ("osdt", "osdt_by_step"):
-        results = [j.decode(name, "test", i) for i in range(j.calibrations)]
-        # published: cap .75 and slack .2 leave the constant .6; without a cap a profile is at most .8
-        fixed = constant(.6) if name == "osdt" else constant(.8)
-        for label, controls in ((f"`{fixed}`", [fixed] * j.calibrations),
-                                ("the matched constant", [j.matched(name, calibration=i) for i in range(j.calibrations)])):
-            verdicts = [compare(r, j.decode(c, "test"), tolerance=.02)[-1] for r, c in zip(results, controls)]
+    for settings, blocks, most, calibrations in j.profiles:
+        text, family = settings + blocks, "constant" + blocks
+        results = [j.decode(text, "test", i) for i in range(calibrations)]
+        fixed = constant(most) + blocks
+        for label, controls in ((f"`{fixed}`", [fixed] * calibrations),
+                                ("the matched constant", [j.matched(text, family, calibration=i) for i in range(calibrations)])):
+            verdicts = [compare(r, j.decode(c, "test"), tolerance=.02, comparisons=calibrations)[-1] for r, c in zip(results, controls)]
             better, worse = sum("**" in v for v in verdicts), sum("worse" in v for v in verdicts)
             same = sum(v == "the same problems right" for v in verdicts)
-            yield [f"`{name}`", spread([r['right'].count('1') for r in results]), spread([r['forwards'] for r in results]),
-                   label, f"{better}", f"{worse}", f"{j.calibrations - better - worse}, of which {same} with the same problems right"]
+            yield [f"`{text}`", f"{calibrations}", spread([r['right'].count('1') for r in results]), spread([r['forwards'] for r in results]),
+                   label, f"{better}", f"{worse}", f"{calibrations - better - worse}, of which {same} with the same problems right"]
 
 
-def profile_head(j, *first):
-    return head(*first, "profile", f"right, least / median / most of {j.calibrations}", "passes, the same", "against", "better", "worse", "neither")
+def profile_head(*first):
+    return head(*first, "profile", "calibrations", "right, least / median / most", "passes, the same", "against", "better", "worse", "neither")
 
 
 def picture(points, n, thing="puzzle", steep=(1.8, 2, 2.5, 3, 3.5, 4)):
@@ -401,6 +464,12 @@ def self_test():
     many = {"right": "1" * 8, "forwards": 8, "forwards_each": [1] * 8}
     none = {"right": "0" * 8, "forwards": 8, "forwards_each": [1] * 8}
     assert compare(many, none)[-1] == "**better**: more right" and compare(none, many)[-1] == "worse: fewer right"
+    assert compare(many, none, comparisons=6)[-1] == "**better**: more right"  # p = 2 / 256
+    assert compare(many, none, comparisons=7)[-1] == "in part better: more right"
+    varied = dict(one, forwards=9, forwards_each=[3, 3, 2, 1])  # +1, +1, 0, -1
+    assert compare(varied, one, comparisons=9)[-1] == "not told apart"
+    slower = dict(one, forwards=14, forwards_each=[4, 4, 3, 3])  # 1.5 ± .57, and ± .8 for nine
+    assert compare(slower, one)[-1] == "worse: dearer" and compare(slower, one, comparisons=10 ** 9)[-1] == "not told apart"
 
 
 def main():
@@ -420,21 +489,23 @@ def main():
         options.error("--demo and --layers must name the programs that bench/judge.sh builds")
     j = judge(o)
     for which in ("validation", "test"):
-        j.decode_all([text for family in FAMILIES.values() for text in family], which)
+        j.decode_all([text for family in j.families.values() for text in family], which)
+        for i in range(max(p[-1] for p in PROFILES)):
+            j.decode_all([settings + blocks for settings, blocks, _, calibrations in PROFILES if i < calibrations], which, i)
     masked = j.masked("test")
     points = {name: [(j.cost(t, which="test") / o.test, 100 * j.right(t, "test") / o.test) for t in family] for name, family in FAMILIES.items()}
-    parallel = aup({name: [(masked / j.cost(t, which="test"), 100 * j.right(t, "test") / o.test) for t in family]
-                    for name, family in FAMILIES.items()})
+    parallel, by_segment = (aup({name: [(masked / j.cost(t, by, "test"), 100 * j.right(t, "test") / o.test) for t in family]
+                                 for name, family in FAMILIES.items()}) for by in ("forwards", "segments"))
     stem = pathlib.Path(o.out)
     with open(stem.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(["family", "policy", "set", "problems", "right", "forwards", "segments", "layer_positions", "tokens_per_forward", "aup_of_family"])
-        for name, family in FAMILIES.items():
+        for name, family in j.families.items():
             for text in family:
                 for which in ("validation", "test"):
                     r = j.decode(text, which)
                     out.writerow([name, text, which, j.limits[which], r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"],
-                                  f"{j.masked(which) / r['forwards']:.4f}", f"{parallel[name]:.1f}"])
+                                  f"{j.masked(which) / r['forwards']:.4f}", f"{parallel[name]:.1f}" if name in parallel else ""])
         for name in LAYERS:
             r = j.decode(name, "test")
             out.writerow(["layer controls", name, "test", o.test, r["right"].count("1"), r["forwards"], r["segments"], r["layer_positions"],
@@ -446,11 +517,16 @@ def main():
         r = j.decode(name, "test")
         text.append(f"| `{name}` | {r['right'].count('1')} | {r['forwards']} | {masked / r['forwards']:.2f} | {r['segments']} | "
                     f"{r['layer_positions'] / 1e6:.3f} M | {j.milliseconds(name)} |")
-    for title, rows in claims(j):
+    tables = list(claims(j))
+    j.comparisons = sum(len(rows) for _, rows in tables)
+    text += ["", *counted(j.comparisons)]
+    for title, rows in tables:
         text += ["", f"### {title}", ""] + table(j, rows)
-    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profile_head(j) + [line(*row) for row in profiles(j)]
-    text += ["", "### Accuracy under parallelism", "", "| family | AUP |", "| --- | --- |"]
-    text += [f"| {name} | {value:.0f} |" for name, value in sorted(parallel.items(), key=lambda item: -item[1])]
+    text += ["", "### Thresholds from one puzzle (OSDT)", ""] + profile_head() + [line(*row) for row in profiles(j)]
+    text += ["", "### Accuracy under parallelism", "", *head("family", "by passes", "by segments", "place by segments")]
+    places = sorted(by_segment, key=lambda name: -by_segment[name])
+    text += [line(name, f"{value:.0f}", f"{by_segment[name]:.0f}", f"{places.index(name) + 1} of {len(places)}")
+             for name, value in sorted(parallel.items(), key=lambda item: -item[1])]
     measured.write(stem.with_suffix(".md"), text)
     return 0
 

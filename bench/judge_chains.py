@@ -42,10 +42,12 @@ LAYERS = [f"layers: {dealt} {budget}" for budget in (8, 16, 32) for dealt in ("c
 
 class chains(judge.judge):
     model, weights, problems, block = "chains", "chains/chains-f16.gguf", "chains/problems.jsonl", "128"
-    calibrations, branched = 6, (1, 2, 3)
+    profiles, branched = [("osdt", "", .6, 6), ("osdt_by_step", "", .8, 6)], (1, 2, 3)
+    budgets = {"trace": (13, range(13, 18)), "path": (4, range(4, 7)), "reach": (3, range(3, 6))}  # as judge.budget and even, by task
 
     def __init__(self, options, task):
         self.task, self.is_long = task, task in ("trace", "path", "reach")
+        self.budget, self.even = self.budgets.get(task, (0, ()))
         self.families, self.layers = (LONG, LAYERS) if self.is_long else (SHORT, [])
         super().__init__(options)
 
@@ -55,8 +57,8 @@ class chains(judge.judge):
     def decode_families(self):
         for which in ("validation", "test"):
             self.decode_all([text for family in self.families.values() for text in family], which)
-            for i in range(self.calibrations if self.is_long else 0):
-                self.decode_all(["osdt", "osdt_by_step"], which, i)
+            for i in range(self.profiles[0][-1] if self.is_long else 0):
+                self.decode_all([settings for settings, *_ in self.profiles], which, i)
 
 
 def claims(j):
@@ -71,7 +73,9 @@ def claims(j):
     if j.is_long:
         yield judge.moving(j)
         yield judge.budgets(j)
+        yield judge.published_budgets(j)
         yield from judge.layer_controls(j)
+        yield judge.whole(j)
         title, rows = judge.early_skip(j)
         yield title, rows + beside(((p, j.families["block cache"][0]) for p in j.families["early skip, weight 0.5"]), "layer_positions")
         yield judge.others(j, ("margin", "factor", "entropy bound", "KLASS", "runs", "leap", "slow fast", "remask current",
@@ -109,13 +113,15 @@ def main():
     text = ["", f"### Overview: right of {n}, and passes a problem", "", *judge.head("policy", *(x for j in judges for x in (j.task, "passes")))]
     for p in dict.fromkeys(p for family in SHORT.values() for p in family):
         text.append(judge.line(f"`{p}`", *(x for j in judges for x in (f"{j.right(p, 'test')}", f"{j.cost(p, which='test') / n:.2f}"))))
-    tables = {}
-    for j in judges:
-        for title, rows in claims(j):
-            tables.setdefault(title, judge.head("task", *judge.HEAD)).extend(judge.line(j.task, *judge.cells(j, *row)) for row in rows)
+    tables, compared = {}, [(j, *claim) for j in judges for claim in claims(j)]
+    comparisons = sum(len(rows) for _, _, rows in compared)
+    text += ["", *judge.counted(comparisons)]
+    for j, title, rows in compared:
+        j.comparisons = comparisons
+        tables.setdefault(title, judge.head("task", *judge.HEAD)).extend(judge.line(j.task, *judge.cells(j, *row)) for row in rows)
     for title, lines in tables.items():
         text += ["", f"### {title}", "", *lines]
-    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head(judges[0], "task"),
+    text += ["", "### Thresholds from one problem (OSDT)", "", *judge.profile_head("task"),
              *(judge.line(j.task, *row) for j in judges if j.is_long for row in judge.profiles(j))]
     measured.write(stem.with_suffix(".md"), text)
     return 0

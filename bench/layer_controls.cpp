@@ -4,11 +4,12 @@
 // layers and at random, and positions skipped at random. Decodes problems of one task one token a
 // pass and prints one JSON object as the demo does with --json. judge.py calls it:
 //
-//     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [WINDOW]
+//     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [MORE]
 //
-// RULE is change, even, reversed or random with a budget of VALUE positions a layer and the window
-// WINDOW, 0 unless given (the paper's is the budget), or skip, skip_drift, skip_confidence,
-// skip_random with VALUE as the share that is kept from the second of eight layers on.
+// RULE is change, even, reversed or random with a budget of VALUE positions a layer and a window of
+// MORE, 0 unless given (the paper's is the budget); or skip, skip_drift, skip_confidence,
+// skip_random with VALUE as the share of what entered that is kept from an eighth of the layers on,
+// and MORE, if given, that from a quarter on.
 #include <unmask/unmask.hpp>
 
 #include <nlohmann/json.hpp>
@@ -133,7 +134,7 @@ measured(const Policy& p, const std::string& weights, const std::vector<demo::pr
 
 nlohmann::json measured(const std::string& rule,
                         double value,
-                        index_t window,
+                        const double* more,
                         const std::string& weights,
                         const std::vector<demo::problem>& problems) {
   const auto one = [&](const auto& layer_rule, const auto& cache) {
@@ -144,13 +145,16 @@ nlohmann::json measured(const std::string& rule,
   if (const auto found = std::ranges::find(dealings, rule); found != dealings.end()) {
     dealt_budget b;
     b.budget = static_cast<index_t>(value);
-    b.window = window;
+    b.window = more != nullptr ? static_cast<index_t>(*more) : 0;
     b.how = static_cast<dealing>(found - dealings.begin());
     return one(b, interval_cache{1, 0});
   }
   random_skip chance;
   chance.stages[0] = {0.125, value};
   chance.stage_count = 1;
+  if (more != nullptr) {
+    chance.stages[chance.stage_count++] = {0.25, *more};
+  }
   if (rule == "skip_random") {
     return one(chance, block_cache{});
   }
@@ -169,13 +173,16 @@ int main(int count, char** arguments) {
   try {
     if (count != 7 && count != 8) {
       throw std::invalid_argument(
-          "usage: layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [WINDOW]");
+          "usage: layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [MORE]");
     }
     const auto problems =
         demo::choose(demo::read_problems(arguments[2]), {{arguments[3]}}, std::atoi(arguments[4]));
-    const index_t window = count == 8 ? std::atoi(arguments[7]) : 0;
-    const nlohmann::json one =
-        measured(arguments[5], std::atof(arguments[6]), window, arguments[1], problems);
+    const double more = count == 8 ? std::atof(arguments[7]) : 0.0;
+    const nlohmann::json one = measured(arguments[5],
+                                        std::atof(arguments[6]),
+                                        count == 8 ? &more : nullptr,
+                                        arguments[1],
+                                        problems);
     std::cout << nlohmann::json{{"policies", {one}}}.dump() << '\n';
     return 0;
   } catch (const std::exception& e) {

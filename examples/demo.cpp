@@ -2,7 +2,7 @@
 //
 // Decodes prompts with a tiny masked diffusion language model under several policies: shows answers
 // filling in, then prints what each policy got right and what it cost. `--help` lists the options.
-#include <unmask/named/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,7 @@
 /// Three user-defined parts. Policy texts of a program that is compiled with
 /// -DUNMASK_OWN_PARTS='"my_parts.hpp"' can name them.
 
-#include <unmask/core/policy.hpp>
+#include <unmask/unmask.hpp>
 
 // [ranking]
 /// Ranks by confidence, but among nearly equal positions the left one first.

@@ -108,6 +108,7 @@ const std::vector<picture> pictures = {
       "joint_threshold_indel(0.9, 0.99)",
       "threshold(0.9) + lookahead(3)",
       "tokens_per_step(2) + drafts(7, 2)",
+      "threshold(0.9) + beam(4)",
       "by_entropy + entropy_bound(0.1) + canvas(8)"}},
     {"caches",
      demo::view::positions,

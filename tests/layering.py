@@ -13,13 +13,14 @@ import tempfile
 # Headers of this library that a header may include. A key is a file, or a folder with a final
 # slash; the longest key that fits a header is its rule. `*.hpp` after a folder leaves out its .cuh
 # files.
-CORE = ["version.hpp", "core/"]
+CORE = ["version.hpp", "core/", "text/"]
 MATHS = CORE + ["stats/", "ranks/", "step/"]
 DECODING = MATHS + ["policy/", "named/", "session.hpp", "session_layers.hpp", "session_rows.hpp",
                     "sharded_session.hpp", "named_policy.hpp"]
 MAY_INCLUDE = {
     "version.hpp": [],
     "core/": CORE,
+    "text/": CORE,
     "stats/": CORE + ["stats/"],
     "ranks/": CORE + ["stats/", "ranks/"],
     "step/": MATHS,
@@ -31,6 +32,9 @@ MAY_INCLUDE = {
     "cuda/": MATHS + ["cuda/"],
     "interop/": CORE,
     "trace/": CORE + ["policy/", "named/", "trace/"],
+    "trace.hpp": ["trace/"],
+    "tune.hpp": ["tune/"],
+    "threads.hpp": ["host/"],
     "tune/": CORE + ["policy/", "named/", "tune/"],
     "session.hpp": CORE + ["step/", "session_layers.hpp", "session_rows.hpp"],
     "session_rows.hpp": CORE,
@@ -64,6 +68,11 @@ MUST_NOT_INCLUDE = [
     (r"cuda(/.*)?\.cuh", [OTHERS, EIGEN, r"thrust/", r"cub/cub\.cuh"]),
     (r".*", [OTHERS, EIGEN, TOOLKIT]),
 ]
+
+# Headers for users; programs to copy from, and pages, include no others. The extension of Python is a
+# part of the library that lies elsewhere.
+PUBLIC = re.compile(r"unmask/([a-z_]+|(policy|interop)/[a-z_/]+)\.(hpp|cuh|h)")
+FOR_USERS = re.compile(r"(examples/(?!python/extension/).*\.(hpp|cuh|cpp|cu|c|h)|(.*/)?[A-Za-z_]+\.md)")
 
 MAX_LINES = 400
 LICENSE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
@@ -123,11 +132,25 @@ def header_complaints(header, lines):
             yield number, f"must not include <{name}>"
 
 
+def inclusions_of_users(shown, lines):
+    """Complaints about headers that are not for users, in what users copy from."""
+    if not FOR_USERS.fullmatch(shown.replace(os.sep, "/")):
+        return
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if match and match.group(2).startswith("unmask/") and not PUBLIC.fullmatch(match.group(2)):
+            yield f"{shown}:{number}: <{match.group(2)}> is not a header for users"
+
+
 def complaints(repository):
     include = os.path.join(repository, "include", "unmask")
+    if os.path.exists(first := os.path.join(repository, "README.md")):
+        yield from inclusions_of_users("README.md", read(first))
     for folder in FOLDERS:
         for path in files_under(os.path.join(repository, folder)):
             shown = os.path.relpath(path, repository)
+            if path.endswith(".md"):
+                yield from inclusions_of_users(shown, read(path))
             if not path.endswith(COMMENTABLE):
                 continue
             lines = read(path)
@@ -136,6 +159,7 @@ def complaints(repository):
                 yield f"{shown}:1: the first line is not `{LICENSE}`"
             if not path.endswith(CODE):
                 continue
+            yield from inclusions_of_users(shown, lines)
             for number, line in enumerate(lines, 1):
                 match = INCLUDE.match(line)
                 if match and ".." in match.group(2).split("/"):
@@ -154,7 +178,7 @@ def self_test():
         "cuda/commit.cuh": ["#include <unmask/step/decide.hpp>", "#include <cub/block/block_reduce.cuh>"],
         "cuda/error.hpp": ["#include <cuda_runtime_api.h>"],
         "interop/eigen.hpp": ["#include <unmask/core/logits.hpp>", "#include <Eigen/Core>"],
-        "session_layers.hpp": ["#include <unmask/core/layer.hpp>"],
+        "session_layers.hpp": ["#include <unmask/core/part/layer.hpp>"],
         "unmask.hpp": ["#include <unmask/policy/commit.hpp>", "// #include <unmask/cuda.hpp>"],
     }
     bad = {
@@ -199,6 +223,12 @@ def self_test():
     for lines in ([head[0]], [head[1]], [head[1], head[0]]):
         if not judge("include/unmask/core/a.hpp", lines):
             failures.append(f"let through: {lines}")
+    for name in ("examples/a.cpp", "include/unmask/README.md"):
+        if not judge(name, [head[0], "#include <unmask/core/types.hpp>"]):
+            failures.append(f"let through: a header of the library's own in {name}")
+        for header in ("session.hpp", "c_api.h", "policy/schedule/slow_fast.hpp"):
+            if found := judge(name, [head[0], f"#include <unmask/{header}>"]):
+                failures.append(f"not expected: {found}")
     if not judge("tests/unmask/a.test.cpp", [head[0], '#include "../a.hpp"']):
         failures.append("let through: ../ in a test")
     if judge("tests/a.py", ["#!/usr/bin/env python3", "# " + LICENSE]):

@@ -8,7 +8,8 @@
 - Every block of Python is Python.
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
-- The first tables of include/unmask/README.md and examples/README.md have all that is in the folder.
+- The tables in the first section with one of include/unmask/README.md and examples/README.md have all that is in
+  the folder.
 - Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
   sequence, and each call; those of the protocol of a
   part each member that the headers look for, and no other.
@@ -41,18 +42,18 @@ PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
-PROTOCOL = "include/unmask/core/README.md"
+PROTOCOL = "include/unmask/core/part/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
-    r"core/(part|attention|block_end|block_rewriting|gating|rank_info|remask_least|review|reconsider|verify|read_ahead|drafting|forwards|answer_end|layer|knob)\.hpp":
+    r"core/part/(?!traits\.|part_check\.)\w+\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
-    r"core/traits\.hpp": r"^UNMASK_SAYS\((\w+)\)",
+    r"core/part/traits\.hpp": r"^UNMASK_DECLARES\((\w+)\)",
     r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
 }
 NO_MEMBERS = "at", "count"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
-    (PROTOCOL, "include/unmask/core/part_check.hpp", r"struct stage_names \{\s*int ([^;]*);", "`{}("),
-    (RULES, "include/unmask/core/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),
-    (RULES, "include/unmask/core/sequence_view.hpp", r"(?m)^  (?:const )?[\w:]+\*? (?!bytes)(\w+)(?: = [^;()]*)?;", "`{}"),
+    (PROTOCOL, "include/unmask/core/part/part_check.hpp", r"\bFUNCTION\((\w+),", "`{}("),
+    (RULES, "include/unmask/core/part/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),
+    (RULES, "include/unmask/core/part/sequence_view.hpp", r"(?m)^  (?:const )?[\w:]+\*? (?!bytes)(\w+)(?: = [^;()]*)?;", "`{}"),
     (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
     (CALLS, "include/unmask/c_api.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
     (CALLS, "include/unmask/c_layers.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
@@ -126,13 +127,14 @@ def wrong_python(text):
 
 
 def listing_complaints(page):
-    """The page of a folder names all that is in it, in the first column of its first table."""
+    """The page of a folder names all that is in it, in the first columns of its first section with tables."""
     if page.exists():
-        table = re.search(r"^\|.*?(?=\n\n|\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
-        named = set(re.findall(r"`([^`]+)`", " ".join(row.split("|")[1] for row in table.splitlines())))
+        section = re.search(r"^\|.*?(?=^## |\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
+        rows = re.findall(r"^\|([^|]*)\|", section, re.M)
+        named = set(re.findall(r"`([^`]+)`", " ".join(rows)))
         here = {path.name for path in page.parent.iterdir() if path.name not in (page.name, "__pycache__")}
         for name in sorted(named ^ here):
-            yield f"the first table and the folder differ in {name}"
+            yield f"its tables and the folder differ in {name}"
 
 
 def names(pattern, text):
@@ -259,14 +261,14 @@ def self_test():
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
         "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy`, `step` | `b` |\n",
         RULES: "| `stat::none` |\n| `rank` | `tokens[p]` |\n",
-        "include/unmask/core/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
-        "include/unmask/core/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
+        "include/unmask/core/part/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
+        "include/unmask/core/part/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
         PROTOCOL: "| `f(x)`, `g(y)` | |\n| `most` | |\n| `says`, `off_now()` | |\n",
-        "include/unmask/core/part_check.hpp": "struct stage_names {\n  int f,\n      g;\n};\n",
+        "include/unmask/core/part/part_check.hpp": "FUNCTION(f, a, s) FUNCTION(g, b, s)",
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
-        "include/unmask/core/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
-        "include/unmask/core/traits.hpp": "#define UNMASK_SAYS(name)\nUNMASK_SAYS(says)\n",
+        "include/unmask/core/part/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
+        "include/unmask/core/part/traits.hpp": "#define UNMASK_DECLARES(name)\nUNMASK_DECLARES(says)\n",
         "include/unmask/step/active.hpp": "UNMASK_ACTIVE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",

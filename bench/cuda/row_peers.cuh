@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(unmask::device::read_threads,
   unmask::device::read_row<contents, unmask::device::exact_exponential>(
       unmask::device::device_block<unmask::device::read_threads>{},
       row,
-      unmask::no_edit{},
+      unmask::identity{},
       static_cast<index_t>(blockIdx.y),
       run_chunks,
       at,

@@ -28,8 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = "cmake/docs"
 
 # Folders and headers that are how the interface is made, and not what it is.
-INNER = ["stats", "step", "c_api", "core/composition.hpp", "core/held_list.hpp", "core/lent_tokens.hpp",
-         "core/part_check.hpp", "core/traits.hpp", "core/goes_together.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
+INNER = ["stats", "step", "c_api", "core/part/composition.hpp", "core/part/held_list.hpp", "core/lent_tokens.hpp",
+         "core/part/part_check.hpp", "core/part/traits.hpp", "core/part/composition_rules.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
 OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabulary.hpp"],
          "cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
@@ -40,7 +40,7 @@ GROUPS = {
             "examples/python/README.md", "examples/python/docs/*.md", "examples/c_api/README.md",
             "examples/rust/README.md", "include/unmask/tune/README.md", "include/unmask/trace/README.md",
             "examples/viewer/README.md", "examples/playground/README.md", "include/unmask/GLOSSARY.md"],
-    "Extend": ["include/unmask/README.md", "include/unmask/core/README.md", ".github/CONTRIBUTING.md",
+    "Extend": ["include/unmask/README.md", "include/unmask/core/part/README.md", ".github/CONTRIBUTING.md",
                ".github/GOOD_FIRST_ISSUES.md", ".github/SECURITY.md", ".github/CHANGELOG.md"],
     "Engines": ["include/unmask/policy/layers/README.md", "examples/llama_cpp/README.md",
                 "include/unmask/ranks/README.md", "examples/mpi/README.md", "include/unmask/cuda/README.md",
@@ -145,7 +145,7 @@ def header(doxygen, output):
     names = [output / name for name in ("header.html", "footer.html", "unused.css")]
     subprocess.run([doxygen, "-w", "html", *map(str, names)], check=True, stdout=subprocess.DEVNULL)
     scripts = "".join(f'<script type="text/javascript" src="$relpath^{file.name}"></script>\n'
-                      for file in sorted((ROOT / HERE).glob("awesome/*.js")))
+                      for file in sorted((ROOT / HERE).rglob("*.js")))
     scripts += ('<script type="text/javascript">DoxygenAwesomeDarkModeToggle.init(); '
                 "DoxygenAwesomeFragmentCopyButton.init();</script>\n</head>")
     text = names[0].read_text(encoding="utf-8")

@@ -5,7 +5,7 @@
 /// Times on a device: rows of logits, the plain read of the same bytes, and captured calls that are
 /// replayed.
 
-#include <unmask/core/logits.hpp>
+#include <unmask/unmask.hpp>
 
 #include <cuda_runtime.h>
 

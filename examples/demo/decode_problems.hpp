@@ -3,7 +3,7 @@
 
 /// decode() for sessions of any policy; the demo's own is compiled once (decode.cpp).
 
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/trace.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
+#include <unmask/threads.hpp>
 #include <unmask/unmask.hpp>
 
 #include <cstdint>

@@ -36,7 +36,7 @@ engine::forward(Session& session,
       for (std::size_t i = next++; i < request.segments.size(); i = next++) {
         const unmask::segment& s = request.segments[i];
         auto sequence = std::span(tokens[static_cast<std::size_t>(s.slot)]);
-        if (s.branch > 0) {
+        if (!s.placed.empty()) {
           branch.assign(sequence.begin(), sequence.end());
           for (const unmask::placement& placed : s.placed) {
             branch.at(static_cast<std::size_t>(placed.position)) = placed.token;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/layer.hpp>
+#include <unmask/unmask.hpp>
 
 #include <span>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/measure.hpp"
 
-#include <unmask/trace/trace_file.hpp>
+#include <unmask/trace.hpp>
 
 #include <stdexcept>
 #include <string>

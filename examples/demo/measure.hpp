@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/trace.hpp>
 
 #include <memory>
 #include <span>

@@ -10,23 +10,16 @@ namespace {
 
 using namespace unmask;
 
-/// One decode with the static rule, recorded, gives the thresholds of all later ones.
-std::unique_ptr<named_session>
-calibrated(named_policy parts, calibrated_threshold<> rule, const session_setup& s) {
-  const auto session_of = [&](const session_capacity& capacity) {
-    parts.commit_rule = {};
-    parts.commit_rule.push(rule, 0);  // in the place of the static rule
-    return std::make_unique<named_session>(parts, s.model, capacity);
-  };
-  if (s.decode_first) {
-    session_capacity tracing = s.capacity;
-    tracing.trace = true;  // candidates are reported, too
-    const auto session = session_of(tracing);
-    threshold_calibrator recorder({.block_length = s.block_length}, rule.recorded);
-    s.decode_first(*session, [&] { recorder.observe(*session); });
-    rule = recorder.calibrate(rule);
-  }
-  return session_of(s.capacity);
+/// The policy with the profile of one decode, which is recorded.
+named_policy calibrated(named_policy parts, const session_setup& s) {
+  session_capacity tracing = s.capacity;
+  tracing.trace = true;  // candidates are reported, too
+  named_session session(parts, s.model, tracing);
+  const calibrated_threshold<>& rule = parts.commit_rule.profile();
+  threshold_calibrator recorder({.block_length = s.block_length}, rule.recorded);
+  s.decode_first(session, [&] { recorder.observe(session); });
+  parts.commit_rule.set_profile(recorder.calibrate(rule));
+  return parts;
 }
 
 }  // namespace
@@ -89,13 +82,11 @@ named_policy chosen_policy::parts(bool stop_at_eos) const {
 }
 
 std::unique_ptr<named_session> chosen_policy::make(const session_setup& setup) const {
-  const named_policy all = parts(setup.stop_at_eos);
-  if (preset_ == nullptr || !preset_->calibrated) {
-    return std::make_unique<named_session>(all, setup.model, setup.capacity);
+  named_policy all = parts(setup.stop_at_eos);
+  if (all.commit_rule.needs_profile() && setup.decode_first) {
+    all = calibrated(all, setup);
   }
-  calibrated_threshold<> rule = *preset_->calibrated;
-  rule.slack = static_cast<float>(value_);
-  return calibrated(all, rule, setup);
+  return std::make_unique<named_session>(all, setup.model, setup.capacity);
 }
 
 std::vector<chosen_policy> all_policies() {

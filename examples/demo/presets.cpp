@@ -9,11 +9,6 @@ namespace demo {
 
 namespace {
 
-using unmask::calibrated_threshold;
-using unmask::collect;
-using unmask::metric;
-using unmask::profile_mode;
-
 const std::vector<double> counts{1, 2, 4, 8, 20};
 const std::vector<double> thresholds{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
 const std::vector<double> branched{0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1};
@@ -59,19 +54,17 @@ const std::vector<preset> policies{
      "threshold({}) + trace_credit", true, "threshold", 0.9, thresholds},
     {"self_credited", "the same with the committed share of the answer as strength and decay",
      "threshold({}) + adaptive_credit", false, "threshold", 0.9, thresholds},
-    {"lopa", "threshold, and copies of the sequence with one more token each (LoPA)",
+    {"lopa_3", "threshold, and copies of the sequence with one more token each (LoPA)",
      "threshold({}) + lookahead(3)", true, "threshold", 0.9, branched},
     {"lopa_7", "the same with seven branches",
      "threshold({}) + lookahead(7)", false, "threshold", 0.9, branched},
     {"d2f", "threshold; a block starts before the one before it is complete (D2F)",
      "threshold({}) + block_pipeline(0.1, 0.95)", true, "threshold", 0.9, thresholds},
     {"osdt", "thresholds calibrated on the first prompt of each task (OSDT)",
-     "threshold(0.9)", true, "slack", 0.2, slacks,
-     calibrated_threshold<>{.threshold = 0.9F, .cap = 0.75F}},
+     "osdt_gsm8k(slack={})", true, "slack", 0.2, slacks},
     {"osdt_by_step", "the same for each step, from all candidates and without a cap",
-     "threshold(0.9)", false, "slack", 0.2, slacks,
-     calibrated_threshold<>{.threshold = 0.9F, .cap = 1.0F, .mode = profile_mode::step_block,
-                         .statistic = static_cast<metric>(4), .recorded = collect::candidates}},
+     "calibrated_threshold(cap=1, slack={}, mode=step_block, statistic=min_whisker, recorded=candidates)",
+     false, "slack", 0.2, slacks},
     {"edited", "threshold; a committed token is replaced when another one becomes more probable (SGLang)",
      "threshold(0.9) + edit_committed({}) + edited_blocks(16)", false, "edit", 0.9, {0.5, 0.9, 0.99, 0.999, 1}},
     {"lopa_over_d2f", "lookahead over blocks that start early (LoPA over D2F)",
@@ -82,7 +75,8 @@ const std::vector<preset> policies{
      "by_entropy + timesteps({}, 0.001) + single_block", false, "steps", 20, {2, 3, 4, 8, 20, 40}},
 };
 
-// Where early skipping has two stages, the second keeps that share of what the first does.
+// The shares that early skipping keeps are of what entered the pass: a second stage that keeps no
+// less than the first has no effect.
 const std::vector<preset> caches{
     {"none", "nothing is kept: each pass is a full forward", ""},
     {"prefix", "K/V left of the block (Fast-dLLM)", "prefix_cache"},

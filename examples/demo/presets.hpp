@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/policy/commit/calibrated_threshold.hpp>
-
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,9 +18,6 @@ struct preset {
   std::string_view knob = {};  ///< of the value, which trades accuracy for forward passes
   double value = 0.0;
   std::vector<double> sweep = {};  ///< the values of its frontier; empty: one point
-  /// A profile's settings, of which the value is the slack: the first sequence is decoded with
-  /// `text`, recorded, and gives the thresholds of all later ones.
-  std::optional<unmask::calibrated_threshold<>> calibrated = {};
 };
 
 /// Every policy that the demo has a name for: a new one is one more entry in presets.cpp.

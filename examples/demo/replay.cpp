@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "demo/replay.hpp"
 
-#include <unmask/trace/replay_text.hpp>
+#include <unmask/trace.hpp>
 
 #include <algorithm>
 #include <cmath>

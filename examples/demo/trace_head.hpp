@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/trace/part_texts.hpp>
-#include <unmask/trace/trace_head.hpp>
+#include <unmask/trace.hpp>
 
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/tune/tuner.hpp>
+#include <unmask/tune.hpp>
 
 #include <filesystem>
 #include <functional>

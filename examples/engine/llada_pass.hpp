@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
-#include <unmask/core/layer.hpp>
-#include <unmask/host/key_selector.hpp>
+#include <unmask/unmask.hpp>
 
 #include "engine/llada.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/named_policy.hpp>
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/trace.hpp>
 #include <unmask/unmask.hpp>
 
 #include <chrono>

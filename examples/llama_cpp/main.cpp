@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
-#include <unmask/core/report_text.hpp>
 #include <unmask/named_policy.hpp>
-#include <unmask/trace/part_texts.hpp>
-#include <unmask/trace/trace_file.hpp>
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/trace.hpp>
+#include <unmask/unmask.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -342,7 +342,7 @@ void compare_answers(llama_context* context, int limit) {
   all.ours("unmask: `by_margin`, `timesteps{40}`",
            policy{by_margin{}, timesteps{.steps = 40}, single_block{}});
   for (const char* name :
-       {"one", "threshold(0.9)", "threshold(0.5)", "credited", "eb_sampler", "lopa"}) {
+       {"one", "threshold(0.9)", "threshold(0.5)", "credited", "eb_sampler", "lopa_3"}) {
     all.ours(name);
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/ranks/message.hpp>
+#include <unmask/sharded_session.hpp>
 
 #include <cstddef>
 #include <nccl.h>

@@ -3,7 +3,7 @@
 // The playground's decodes in WebAssembly: a small model, a policy by name, a trace. page.js makes
 // the calls.
 #include <unmask/named_policy.hpp>
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/trace.hpp>
 
 #include <algorithm>
 #include <chrono>

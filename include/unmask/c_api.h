@@ -164,11 +164,11 @@ typedef struct unmask_constraint unmask_constraint;
 /// All members 0 but `language` and `last`: the whole answer.
 typedef struct unmask_constrained_field {
   const unmask_constraint* language;  ///< may be destroyed once the sequence is started
-  int32_t first, last;  ///< positions, counted from the end of the prompt; INT32_MAX: to its end
-  int32_t behind;       ///< tokens that follow in later sequences; -1: any number
-  uint32_t state;       ///< 1 + unmask_constraint_state() of the block before; 0: the first state
-  int32_t no_fill;      ///< not 0: tokens that are certain wait for a forward pass
-  int32_t reserved;     ///< 0
+  int32_t first, last;   ///< positions, counted from the end of the prompt; INT32_MAX: to its end
+  int32_t tokens_after;  ///< tokens that follow in later sequences; -1: any number
+  uint32_t state;        ///< 1 + unmask_constraint_state() of the block before; 0: the first state
+  int32_t no_fill;       ///< not 0: tokens that are certain wait for a forward pass
+  int32_t read_again;  ///< not 0: refused candidates are read again, and committed in the same step
 } unmask_constrained_field;
 
 /// Geometry and seed of one sequence.
@@ -291,7 +291,7 @@ typedef struct unmask_report {
   int32_t committed;         ///< tokens committed by decisions
   int32_t committed_prefix;  ///< every position before this one is committed
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
-  int32_t second_reads;                             ///< rows that truncation has read twice
+  int32_t second_reads;                             ///< rows that were read twice
   int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
                        ///< ended it, else the length; show the tokens before the lower of this and
                        ///< committed_prefix
@@ -421,6 +421,28 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               size_t entry_size,
                                               const unmask_probability** entries,
                                               int32_t* count);
+
+/// A record of the confidences of one sequence, of which a profile is made for all later ones:
+/// OSDT.
+typedef struct unmask_calibrator unmask_calibrator;
+/// Makes a record for a policy with calibrated_threshold and without a file, such as "osdt_gsm8k",
+/// which says what the profile is to be, and for blocks of `block_length` positions.
+UNMASK_API unmask_status unmask_calibrator_new(const char* policy,
+                                               int32_t block_length,
+                                               unmask_calibrator** calibrator);
+/// Frees a record, or nothing for null.
+UNMASK_API void unmask_calibrator_free(unmask_calibrator* calibrator);
+/// Records the last step of the slot that decodes the sequence. Call it once after each
+/// unmask_supply(), the last one included. May allocate. A policy with recorded=candidates needs
+/// unmask_options::trace.
+UNMASK_API unmask_status unmask_calibrator_observe(unmask_calibrator* calibrator,
+                                                   unmask_session* session,
+                                                   int32_t slot);
+/// Text of the profile of what has been recorded, for a file that calibrated_threshold names. The
+/// record owns it; valid until the next such call. With nothing recorded there are no blocks in it,
+/// and the policy stays the static threshold.
+UNMASK_API unmask_status unmask_calibrator_profile(unmask_calibrator* calibrator,
+                                                   const char** text);
 
 /// Records the decodes of a session with unmask_options::trace from now on as a trace, lines of
 /// JSON (include/unmask/trace/README.md), in a file; "-" is the standard output. `model` is the

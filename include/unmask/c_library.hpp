@@ -15,6 +15,7 @@
 #  include <unmask/c_api/calls.hpp>
 #  include <unmask/c_api/constraint_calls.hpp>
 #  include <unmask/c_api/layer_calls.hpp>
+#  include <unmask/c_api/profile_calls.hpp>
 #  include <unmask/c_api/results.hpp>
 
 #endif

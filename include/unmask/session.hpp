@@ -7,7 +7,6 @@
 #include <unmask/core/logits.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/request.hpp>
-#include <unmask/core/session_of_text.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/core/validate_rows.hpp>
 #include <unmask/session_layers.hpp>
@@ -15,6 +14,7 @@
 #include <unmask/step/pending_request.hpp>
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>
+#include <unmask/text/session_of_text.hpp>
 
 #include <concepts>
 #include <optional>
@@ -371,7 +371,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   detail::session_layers<Policy, Backend> layers_;
 };
 
-/// Does not compile, with a sentence: a policy as text (core/session_of_text.hpp).
+/// Does not compile, with a sentence: a policy as text (text/session_of_text.hpp).
 template <class Text>
   requires std::convertible_to<const Text&, std::string_view>
 session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&)

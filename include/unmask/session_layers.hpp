@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/any_rows.hpp>
+#include <unmask/core/as_state.hpp>
 #include <unmask/core/fixed_array.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate_rows.hpp>

@@ -109,8 +109,9 @@ class session_rows {
   /// that compute one segment at a time in the same buffer. Call it once for every segment, in any
   /// order, then decide().
   ///
-  /// Errors: std::logic_error without a request and for a segment that was already read,
-  /// std::invalid_argument for a wrong index or shape; the session is then unchanged.
+  /// Errors: std::logic_error without a request, for a segment that was already read and with
+  /// constrained_field::read_again, std::invalid_argument for a wrong index or shape; the session
+  /// is then unchanged.
   template <row_tensor Tensor>
   void
   read(std::size_t index,
@@ -123,6 +124,9 @@ class session_rows {
     self().request_.check_read(index);
     const segment& s = self().segments()[index];
     check_segment(logits, modifiers, s);
+    if constexpr (requires { self().workspace_.check_read(s); }) {
+      self().workspace_.check_read(s);
+    }
     self().workspace_.enqueue(s, logits, modifiers);
     self().workspace_.run();
     self().request_.was_read(index);

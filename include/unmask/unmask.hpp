@@ -8,14 +8,14 @@
 /// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
 /// policy/commit/profile_store.hpp), the library's own threads (host/thread_pool.hpp).
 
-#include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
+#include <unmask/core/part/layer.hpp>
 #include <unmask/core/policy.hpp>
-#include <unmask/core/report_text.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/host/key_selector.hpp>
 #include <unmask/host/rows.hpp>
+#include <unmask/policy/beam.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
@@ -64,4 +64,5 @@
 #include <unmask/policy/stop.hpp>
 #include <unmask/session.hpp>
 #include <unmask/sharded_session.hpp>
+#include <unmask/text/report_text.hpp>
 #include <unmask/version.hpp>

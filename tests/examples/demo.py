@@ -149,9 +149,7 @@ class Demo(unittest.TestCase):
         parts = set(re.findall(r"^([a-z_0-9]+)", run("--parts").stdout, re.MULTILINE))
         presets = [re.findall(r"^  ([a-z_0-9]+)\n      .*\n(?:      = (.*)\n)?", text, re.MULTILINE) for text in said]
         self.assertEqual(parts & {name for table in presets for name, _ in table}, set())
-        policies = [(name, text) for name, text in presets[0] if not name.startswith("osdt")]
-        self.assertEqual(len(policies), len(presets[0]) - 2)
-        options = [part for pair in policies for text in pair for part in ("--policy", text)]
+        options = [part for pair in presets[0] for text in pair for part in ("--policy", text)]
         found = measured("--limit", "1", "--task", "code", "--seed", "5", *options)["policies"]
         for name, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "segments", "committed", "exact"):
@@ -230,16 +228,16 @@ class Demo(unittest.TestCase):
                         json.dump({"unmask_profile": 1, "mode": mode, "statistic": statistic, "recorded": "committed",
                                    "threshold": 0.9, "cap": cap, "slack": slack, "block_length": 20,
                                    "blocks": [[0.9], [0.6]]}, out)
-                    file = f"('{path}')"
+                    file, text = f"('{path}')", text.replace("(", f"('{path}', ", 1)
                 if name not in NEED_ATTENTION:
-                    options += ["--policy", name + file, "--policy", text + file + " + max_steps(1000)"]
+                    options += ["--policy", name + file, "--policy", text + " + max_steps(1000)"]
             found = measured("--limit", "1", "--task", "sort", *options)["policies"]
         self.assertEqual((len(found), settings), (2 * len(methods) - 2 * len(NEED_ATTENTION), {}))
         for word, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "committed", "segments", "layer_positions", "exact"):
                 self.assertEqual(word[key], text[key], word["policy"])
             self.assertEqual(word["layer_positions"] < word["layer_positions_in_full"],
-                             word["policy"].startswith(("es_dllm", "dynamic_dllm")), word["policy"])
+                             word["policy"].startswith(("es_dllm", "dynamic_")), word["policy"])
 
     def test_caches_are_parts(self):
         for text in ("--cache NAME", "= dual_cache", "= early_skip(0.5, [0.125, 0.25],"):
@@ -249,7 +247,7 @@ class Demo(unittest.TestCase):
         self.fails(["--cache", "early_skip(1.5)", "--policy", "one"], "--cache early_skip(1.5)", "in [0, 1]", "1.5")
         self.fails(["--cache", "dual", "--check", REFERENCE], "--cache", "--check", "'dual'")
         # Incompatible options are refused with the reason.
-        self.fails(["--cache", "skip", "--policy", "lopa"], "lopa + skip", "each branch")
+        self.fails(["--cache", "skip", "--policy", "lopa_3"], "lopa_3 + skip", "each branch")
 
     def test_a_cache_decodes_with_a_rule_that_compares_rows_and_one_that_edits(self):
         found = measured("--limit", "1", "--task", "sort", "--cache", "budget",
@@ -297,7 +295,7 @@ class Demo(unittest.TestCase):
     def test_branches_keep_their_winner_s_cache(self):
         # Lookahead over a cache that refreshes always is lookahead alone; over one that does not,
         # the passes still commit everything.
-        plain, always, seldom = measured("--limit", "2", "--policy", "lopa", "--cache", "none", "--cache",
+        plain, always, seldom = measured("--limit", "2", "--policy", "lopa_3", "--cache", "none", "--cache",
                                          "dual_cache(1)", "--cache", "dual")["policies"]
         for key in ("exact", "forwards", "segments", "layer_positions"):
             self.assertEqual(plain[key], always[key], key)
@@ -475,7 +473,7 @@ class Demo(unittest.TestCase):
         self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
 
     def test_a_trace_is_the_decode_of_a_policy(self):
-        done = run("--policy", "lopa", "--live", "2", "--trace", "-")
+        done = run("--policy", "lopa_3", "--live", "2", "--trace", "-")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         head, *lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(head["format"], "unmask-trace/1")
@@ -493,7 +491,7 @@ class Demo(unittest.TestCase):
         said = "".join(head["text"].get(str(t), "") for t in tokens[0])
         self.assertTrue(said.startswith("<bos>"), said)
         self.fails(["--trace", "-"], "--trace", "one --policy", "'-'")
-        self.fails(["--trace", "-", "--policy", "one", "--policy", "lopa"], "--trace", "one --policy")
+        self.fails(["--trace", "-", "--policy", "one", "--policy", "lopa_3"], "--trace", "one --policy")
         self.fails(["--trace", "", "--policy", "one"], "--trace", "name of a file", "''")
         self.fails(["--trace", "/no/such/folder/x", "--policy", "one"], "/no/such/folder/x")
         if os.path.exists("/dev/full"):

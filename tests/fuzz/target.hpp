@@ -9,7 +9,7 @@
 /// With engine.cpp it is a libFuzzer program of its own; with replay.cpp all targets are one
 /// program that runs the files of their corpora.
 
-#include <unmask/core/utf8.hpp>
+#include <unmask/text/utf8.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -450,6 +450,55 @@ verdict check_linear_spec(const node& line) {
   return is_equal ? verdict::pass() : verdict::fail(policy + ": another answer");
 }
 
+/// The members of the beam before each forward pass, best first.
+verdict check_soar(const node& line) {
+  const node args = line.at("args");
+  const auto final = line.get<tokens>("final");
+  const std::string policy = text(
+      "soar(width=", args.get<int>("max_beam_size"), ") + max_steps(", args.get<int>("steps"), ")");
+  decode_of_line decode(line, {policy, args.get<index_t>("block_length")}, final.size());
+  const auto prompt = static_cast<std::ptrdiff_t>(line.get<tokens>("prompt").size());
+  const node steps = line.at("steps");
+  std::size_t step = 0;
+  while (const auto request = decode.session.next()) {
+    const auto fail = [&](const auto&... what) {
+      return verdict::fail(text(policy, ": step ", step, ": ", what...));
+    };
+    if (step == steps.size()) {
+      return fail("a forward pass more than recorded");
+    }
+    const node beams = steps.at(step).at("beams");
+    // A member that has "committed" a mask token is a block behind the first one, which the library
+    // drops: no recorded beam goes on with it.
+    const std::size_t members = request->segments.size();
+    for (std::size_t b = 0; b < members; ++b) {
+      const tokens got = decode.text_of(request->segments[b]);
+      if (b == beams.size() ||
+          !std::equal(got.begin() + prompt, got.end(), beams.at(b).get<tokens>().begin())) {
+        return fail("another member ", b);
+      }
+      const node sums = steps.at(step).at("sums");
+      const std::uint64_t sum = decode.model.sum(got);
+      if (sum != std::stoull(sums.at(b).get<std::string>(), nullptr, 16)) {
+        return fail("sum of member ", b, ": ", sum);
+      }
+    }
+    if (members != beams.size()) {
+      return fail("expected ", beams.size(), " members, got ", members);
+    }
+    decode.supply(*request);
+    static_cast<void>(decode.session.report());  // and the tokens are there
+    ++step;
+  }
+  if (step != steps.size()) {
+    return verdict::fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
+  }
+  const bool is_equal = std::ranges::equal(decode.x, final, [&](token a, token b) {
+    return a == b || b == decode.model.mask_id;  // the library fills what is masked at the end
+  });
+  return is_equal ? verdict::pass() : verdict::fail(policy + ": another answer");
+}
+
 verdict check_uncode(const node& line) {
   return replay(line, uncode(line));
 }
@@ -469,6 +518,7 @@ constexpr rule rules_decoded_by_name[] = {
     {"daedal", check_daedal},
     {"freedave", check_freedave},
     {"core", check_core},
+    {"soar", check_soar},
     {"wino", check_wino},
     {"linear_spec.mlx_vlm", check_linear_spec},
 };

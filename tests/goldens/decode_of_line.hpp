@@ -49,15 +49,25 @@ struct decode_of_line {
                  .length = static_cast<index_t>(length),
                  .block_length = by.block_length}) {}
 
+  /// The tokens that a segment runs: those of the sequence, and its own.
+  [[nodiscard]] tokens text_of(const segment& s) const {
+    tokens text = x;
+    for (const placement& p : s.placed) {
+      text[static_cast<std::size_t>(p.position)] = p.token;
+    }
+    return text;
+  }
+
   /// Runs the model for a request.
   void supply(const forward_request& request) {
     const auto columns = static_cast<std::size_t>(model.V);
     logits.resize(static_cast<std::size_t>(request.rows) * columns);
     for (const segment& s : request.segments) {
+      const tokens text = text_of(s);
       for (index_t p = s.rows.first; p < s.rows.last; ++p) {
         const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
         const std::span<float> row = std::span(logits).subspan(at, columns);
-        model.row(p + s.logits_shift, std::span(x).first(visible), row, s.attention);
+        model.row(p + s.logits_shift, std::span(text).first(visible), row, s.attention);
       }
     }
     session.supply(rows_view<float, place::space>{logits.data(), request.rows, model.V});

@@ -242,7 +242,7 @@ verdict check_row_stats(const stats_line& line) {
     }
     const row_record r = defined_record(z);
     const std::string differs =
-        plain ? kernels(x, line.row.bf16, no_edit{}, r) : kernels(x, line.row.bf16, edit, r);
+        plain ? kernels(x, line.row.bf16, identity{}, r) : kernels(x, line.row.bf16, edit, r);
     if (!differs.empty()) {
       return failure(differs);
     }

@@ -571,7 +571,9 @@ class decoder {
            "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
                ") are not in query [" + std::to_string(s.query.first) + ", " +
                std::to_string(s.query.last) + ")");
-    expect(s.placed.empty() == (s.branch == 0), "request", "a branch without a token");
+    const bool is_of_beam = session_->planned(s.slot).beam;
+    expect(
+        is_of_beam || s.placed.empty() == (s.branch == 0), "request", "a branch without a token");
     for (const placement& p : s.placed) {
       expect(p.position >= 0 && p.position < length && p.token >= 0 && p.token < s_.model.vocab &&
                  p.token != s_.model.mask_token,

@@ -23,6 +23,7 @@ struct facts {
   bool hides = false;        ///< committed tokens, in some passes
   bool branches = false;
   bool drafts = false;
+  bool beams = false;
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
@@ -48,7 +49,8 @@ facts facts_of(const scenario& s) {
   f.hides = names(s.policy, "core");
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least || f.checks;
   f.drafts = names(s.policy, "drafts");
-  f.branches = names(s.policy, "lookahead") || f.drafts;
+  f.beams = names(s.policy, "beam");
+  f.branches = names(s.policy, "lookahead") || f.drafts || f.beams;
   f.draws = names(s.policy, "sampling");
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
   f.stays =
@@ -228,7 +230,7 @@ class sequence_oracle {
 
   /// The branch that the step went on with: the one whose placement was committed with the branch.
   [[nodiscard]] index_t winner_of(const step_record& now) const {
-    if (f_.drafts) {
+    if (f_.drafts || f_.beams) {
       return now.winner;
     }
     for (const segment& s : now.segments) {
@@ -435,8 +437,9 @@ class sequence_oracle {
           e.position >= streamed || (f_.rewrites && !f_.checks), "what was streamed", e.position);
       committed += m == mark::masked ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
-      const bool is_drafted =
-          f_.drafts && now.planned.places(now.planned.branches, e.position);  // rows of some draft
+      const bool is_drafted =  // rows of some draft, or of members of a beam
+          (f_.drafts && now.planned.places(now.planned.branches, e.position)) ||
+          (f_.beams && now.planned.branches > 0);
       if (!opens && !is_drafted) {
         const bool is_placed =
             winner > 0 && std::any_of(now.segments.begin(), now.segments.end(), [&](const auto& s) {
@@ -490,8 +493,8 @@ class sequence_oracle {
   void check_progress(const step_record& now, index_t committed) const {
     const bool may_wait = now.report.forwards <= waits_ || f_.renoises || !s_.model.suppress_mask ||
                           (f_.stays && !was_masked_) ||
-                          f_.masks_least ||  // what the step would commit; the bound counts it
-                          f_.checks;
+                          f_.masks_least ||       // what the step would commit; the bound counts it
+                          f_.checks || f_.beams;  // what its members do not have in common
     expect(committed > 0 || may_wait,
            "a commit in every step",
            "step " + std::to_string(now.report.forwards));

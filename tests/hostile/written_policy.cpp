@@ -54,6 +54,9 @@ class author {
     if (d_.chance(0.06)) {
       return moving();
     }
+    if (d_.chance(0.06)) {
+      return searching();
+    }
     const family f = random_family();
     written_policy all = {commit_rule(f)};
     if (d_.chance(0.7)) {  // two commit rules are rules along the order of confidence
@@ -93,7 +96,7 @@ class author {
       add(all, part_stage::probe, 0.15, 1);
     }
     if (f.branches) {
-      all.push_back(one_of(part_stage::branches));
+      all.push_back(one_of(part_stage::branches, {"beam"}));
     }
     if (f.edits_tokens) {
       const bool frontier = names(all, "at_frontier");
@@ -160,6 +163,23 @@ class author {
     if (!names(all, "daedal")) {
       add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
     }
+    shuffle(all);
+    return all;
+  }
+
+  /// A beam, and parts that go with it.
+  written_policy searching() {
+    written_policy all = {commit_rule({.branches = true}), part("beam")};
+    if (d_.chance(0.5)) {
+      all.push_back(part("by_confidence"));
+    }
+    if (d_.chance(0.5)) {
+      all.push_back(part(d_.chance(0.5) ? "single_block" : "semi_autoregressive"));
+    }
+    add(all, part_stage::logits_transform, 0.2, 1);
+    add(all, part_stage::filter, 0.3, 2);
+    add(all, part_stage::logits_processor, 0.4, 3, {"trace_credit", "adaptive_credit"});
+    add(all, part_stage::stop, 0.4, 2, {model_.eos_token == no_token ? "stop_at_eos" : ""});
     shuffle(all);
     return all;
   }

@@ -5,7 +5,7 @@
 /// Truncated sampling by its definition: sort the row, walk along it in double precision, and let
 /// the kept tokens race with the library's random bits.
 
-#include <unmask/core/held_list.hpp>
+#include <unmask/core/part/held_list.hpp>
 #include <unmask/core/random.hpp>
 
 #include <algorithm>

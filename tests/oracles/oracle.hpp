@@ -29,7 +29,7 @@ inline constexpr statistics every_sum =
 
 /// The bits of x, with one NaN like another: which payload survives a sum is the processor's
 /// choice.
-[[nodiscard]] inline std::uint32_t identity(float x) {
+[[nodiscard]] inline std::uint32_t bits_of(float x) {
   return std::isnan(x) ? 0x7fc00000U : std::bit_cast<std::uint32_t>(x);
 }
 
@@ -38,7 +38,7 @@ template <statistics S>
 [[nodiscard]] ::testing::AssertionResult same_bits(const record<S>& a, const record<S>& b) {
   std::string wrong;
   const auto compare = [&wrong](const std::string& name, float x, float y) {
-    if (identity(x) != identity(y)) {
+    if (bits_of(x) != bits_of(y)) {
       wrong += name + " " + std::to_string(x) + " is not " + std::to_string(y) + "; ";
     }
   };
@@ -61,7 +61,7 @@ template <statistics S>
 }
 
 /// The row as the kernel must see it: guided, edited, masked and excluded, one column at a time.
-template <element T, class Edit = no_edit>
+template <element T, class Edit = identity>
 [[nodiscard]] std::vector<float> edited_row(const row_input<T>& in, const Edit& edit = {}) {
   std::vector<float> z;
   for (index_t j = 0; j < in.columns; ++j) {

@@ -83,7 +83,7 @@ TEST(own_parts, have_the_errors_of_all_others) {
             "one seen_again, got another");
   EXPECT_EQ(error_of("settled + shy_of(1)"),
             "policy 'settled + shy_of(1)', column 11: " +
-                std::string(goes_together::comparison_alone::why));
+                std::string(composition_rules::comparison_alone::why));
 }
 
 }  // namespace

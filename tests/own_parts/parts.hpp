@@ -4,7 +4,7 @@
 /// \file
 /// A part of each stage that UNMASK_OWN_PARTS may list.
 
-#include <unmask/core/layer.hpp>
+#include <unmask/core/part/layer.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 

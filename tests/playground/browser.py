@@ -155,7 +155,7 @@ class Playground(browser.Page):
 
     def test_the_page_that_the_demo_writes(self):
         page = pathlib.Path(browser.folder.name, "decode.html")
-        subprocess.run([DEMO, "--policy", "threshold(0.9)", "--policy", "lopa", "--html", str(page)], check=True)
+        subprocess.run([DEMO, "--policy", "threshold(0.9)", "--policy", "lopa_3", "--html", str(page)], check=True)
         browser.driver.get(page.as_uri())
         wait("document.documentElement.dataset.ready")
         self.assertEqual(browser.errors(), [])

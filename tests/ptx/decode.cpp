@@ -322,7 +322,9 @@ class decoder {
     std::uint8_t slot = 0;
   };
   struct scope {
-    std::map<std::string, family, std::less<>> registers;
+    /// `name<count>`, and single ones.
+    std::map<std::string_view, family> families;
+    std::map<std::string_view, family> singles;
     std::map<std::string, std::uint64_t, std::less<>> symbols;
     std::array<std::size_t, 3> registers_before{};
     std::size_t locals_before = 0;
@@ -379,34 +381,33 @@ class decoder {
       const std::size_t angle = one.find('<');
       const std::uint32_t count =
           angle == std::string_view::npos ? 1 : number(one.substr(angle + 1));
-      const std::string name(one.substr(0, angle));
-      scopes_.back().registers[angle == std::string_view::npos ? name + "!" : name] = {
+      scope& to = scopes_.back();
+      (angle == std::string_view::npos ? to.singles : to.families)[one.substr(0, angle)] = {
           take_registers(slot, count), count, slot};
     }
   }
 
   [[nodiscard]] std::optional<found_register> find_register(std::string_view name) const {
-    static const std::map<std::string, special, std::less<>> known = {{"%tid.x", tid_x},
-                                                                      {"%tid.y", tid_y},
-                                                                      {"%tid.z", tid_z},
-                                                                      {"%ctaid.x", ctaid_x},
-                                                                      {"%ctaid.y", ctaid_y},
-                                                                      {"%ctaid.z", ctaid_z},
-                                                                      {"%ntid.x", ntid_x},
-                                                                      {"%ntid.y", ntid_y},
-                                                                      {"%ntid.z", ntid_z},
-                                                                      {"%nctaid.x", nctaid_x},
-                                                                      {"%nctaid.y", nctaid_y},
-                                                                      {"%nctaid.z", nctaid_z},
-                                                                      {"%laneid", laneid}};
+    static const std::map<std::string_view, special> known = {{"%tid.x", tid_x},
+                                                              {"%tid.y", tid_y},
+                                                              {"%tid.z", tid_z},
+                                                              {"%ctaid.x", ctaid_x},
+                                                              {"%ctaid.y", ctaid_y},
+                                                              {"%ctaid.z", ctaid_z},
+                                                              {"%ntid.x", ntid_x},
+                                                              {"%ntid.y", ntid_y},
+                                                              {"%ntid.z", ntid_z},
+                                                              {"%nctaid.x", nctaid_x},
+                                                              {"%nctaid.y", nctaid_y},
+                                                              {"%nctaid.z", nctaid_z},
+                                                              {"%laneid", laneid}};
     const std::size_t digits = name.find_last_not_of("0123456789") + 1;
     for (auto at = scopes_.rbegin(); at != scopes_.rend(); ++at) {
-      if (const auto one = at->registers.find(std::string(name) + "!");
-          one != at->registers.end()) {
+      if (const auto one = at->singles.find(name); one != at->singles.end()) {
         return found_register{one->second.first, one->second.slot};
       }
-      const auto many = at->registers.find(name.substr(0, digits));
-      if (digits < name.size() && many != at->registers.end()) {
+      const auto many = at->families.find(name.substr(0, digits));
+      if (digits < name.size() && many != at->families.end()) {
         const family& f = many->second;
         const std::size_t size = f.slot == 1 ? sizeof(lane_mask) : f.slot * warp_size;
         return found_register{f.first + static_cast<place>(number(name.substr(digits)) * size),
@@ -543,7 +544,7 @@ class decoder {
   }
 
   // Registers and local memory of a scope are used again behind it.
-  void enter_scope() { scopes_.push_back({{}, {}, registers_, locals_}); }
+  void enter_scope() { scopes_.push_back({{}, {}, {}, registers_, locals_}); }
   void leave_scope() {
     registers_ = scopes_.back().registers_before;
     locals_ = scopes_.back().locals_before;

@@ -113,6 +113,9 @@ class launch_run {
       }
       const std::size_t which = (is_random_ ? dice_.bits() : turn) % running.size();
       if (!advance(*running[which])) {
+        for (warp& w : running[which]->warps) {
+          machine_.give_back(std::move(w.registers));
+        }
         running.erase(running.begin() + static_cast<std::ptrdiff_t>(which));
       }
     }
@@ -150,7 +153,7 @@ class launch_run {
     for (unsigned w = 0; w < warps_; ++w) {
       warp& one = b->warps[w];
       one.index = w;
-      one.registers.assign(kernel_.register_bytes, std::byte{0xcd});
+      one.registers = machine_.take_registers(kernel_.register_bytes);
       auto* const values = reinterpret_cast<std::uint32_t*>(one.registers.data());
       for (unsigned lane = 0; lane < warp_size; ++lane) {
         for (unsigned s = 0; s < specials; ++s) {
@@ -709,7 +712,7 @@ class launch_run {
 
   [[nodiscard]] std::string text_of(const instruction& in) const {
     std::string s = "line " + std::to_string(in.line) + " `" +
-                    kernel_.texts[static_cast<std::size_t>(&in - code_)] + "`";
+                    std::string(kernel_.texts[static_cast<std::size_t>(&in - code_)]) + "`";
     if (in.source_line != 0) {
       s += " (" + launch_.from->file(in.source_file) + ":" + std::to_string(in.source_line) + ")";
     }

@@ -65,6 +65,21 @@ class machine {
   }
   [[nodiscard]] testing::dice& choices() { return dice_; }
 
+  /// Registers of a warp. Those of a warp before it have its values: what nvcc makes writes a
+  /// register before it reads it, and to fill megabytes for each warp takes longer than to run it.
+  [[nodiscard]] std::vector<std::byte> take_registers(std::size_t bytes) {
+    std::vector<std::byte> r;
+    if (!registers_.empty()) {
+      r = std::move(registers_.back());
+      registers_.pop_back();
+    }
+    if (r.size() < bytes) {
+      r.assign(bytes, std::byte{0xcd});
+    }
+    return r;
+  }
+  void give_back(std::vector<std::byte> registers) { registers_.push_back(std::move(registers)); }
+
   /// Runs a launch to its end; false if it had to be ended.
   bool run(const launch& what);
 
@@ -84,6 +99,7 @@ class machine {
   device_memory memory_;
   std::uint32_t launches_ = 0;
   std::vector<std::string> reports_;
+  std::vector<std::vector<std::byte>> registers_;
   std::set<std::pair<const instruction*, int>> seen_;
 };
 

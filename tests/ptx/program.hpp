@@ -147,7 +147,7 @@ struct kernel {
   std::string name;
   std::vector<device_call> calls = {{}};
   std::vector<instruction> code;
-  std::vector<std::string> texts;  ///< of the instructions
+  std::vector<std::string_view> texts;  ///< of the instructions, in the module
   std::vector<std::byte> constants;
   std::vector<parameter> parameters;
   std::vector<shared_variable> shared;

@@ -148,7 +148,7 @@ def test_fields_and_blocks(words):
     for b in range(4):
         masked = np.zeros(16, bool)
         masked[4 * b : 4 * b + 4] = True
-        field = unmask.Field(word, 4 * b, 4 * b + 4, behind=12 - 4 * b, state=state)
+        field = unmask.Field(word, 4 * b, 4 * b + 4, tokens_after=12 - 4 * b, state=state)
         block.start(tokens, masked, fields=[field])
         while not block.ended:
             block.step(rng.normal(0, 3, (16, VOCAB)).astype(np.float32))
@@ -192,6 +192,50 @@ def test_traces(words, tmp_path):
         filled |= {p for p, o in zip(line["position"], line["outcome"]) if o in "cfl"}
     assert filled == set(range(2, 14)) and lines[-1]["tokens"][2:] == tokens.tolist()
     assert report.filled == letters.count("l") + len(lines[0]["sequences"][0]["fixed"])
+
+
+def test_the_first_answer_of_the_page_is_what_the_page_says(repository, capsys):
+    page = (repository / "include" / "unmask" / "constraint" / "README.md").read_text(encoding="utf-8")
+    program, printed = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.S).groups()
+    assert len(program.splitlines()) <= 6
+    exec(compile(program, "README.md", "exec"), {})
+    assert capsys.readouterr().out == printed
+    assert json.loads(printed) == {"name": "Eve", "age": 73}
+
+
+def test_an_order_of_properties_that_the_model_would_not_choose_loses_the_contents(repository):
+    page = (repository / "include" / "unmask" / "constraint" / "README.md").read_text(encoding="utf-8")
+    properties = {"name": {"type": "string"}, "age": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["name", "age"]}
+    c = constraints.json_schema(schema, tiny_vocabulary(), whitespace="")
+    answer = decode(TinyLlada(), "threshold(0.9)", "J:age 73 name Eve", constraint=c)
+    assert answer.report.constraint_met and f"`{answer.text}`: valid, and nonsense" in page
+
+
+def test_fields_that_are_read_again_keep_the_number_of_passes(words):
+    c = constraints.regex(r"([0-9]{2}|[a-z]{3})+", words)
+    waits, again = 0, 0
+    for seed in range(30):
+        for read_again in (False, True):
+            field = unmask.Field(c, fill=False, read_again=read_again)
+            tokens, report = answer(field, "tokens_per_step(4)", seed=seed)
+            assert report.constraint_met and c.accepts(list(map(int, tokens)))
+            if read_again:
+                assert report.forwards == 6 and report.refused == 0
+                again += report.second_reads
+            else:
+                waits += report.forwards - 6
+    assert waits > 0 and again > 0
+
+
+def test_a_canvas_ends_in_the_language(words):
+    c = constraints.json_schema(SCHEMA, words)
+    for seed in range(10):
+        session = unmask.Session("canvas(6) + by_entropy + entropy_bound(0.5)", vocab=VOCAB, mask_token=MASK,
+                                 eos_token=EOS, length=66, window=64)
+        tokens, report = answer(c, length=64, block=64, seed=seed, session=session)
+        assert report.forwards <= 6 and report.constraint_met
+        json.loads(bytes_of(tokens))
 
 
 def test_files(words, tmp_path):

@@ -50,7 +50,7 @@ class Transformer:
         return (hidden @ self.head)[session.rows(i)]
 
 
-def decode(policy, **options):
+def decode(policy, calibrator=None, **options):
     tokens = np.full(LENGTH, MASK, dtype=np.int64)
     tokens[:PROMPT] = [3, 1, 4, 1]
     session = unmask.Session(policy, vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH, **options)
@@ -64,6 +64,8 @@ def decode(policy, **options):
                 seen[position] = token
             logits.append(engines.setdefault(s.branch, Transformer())(session, seen, s, i))
         session.supply(logits)
+        if calibrator is not None:
+            calibrator.observe(session)
     report = session.report()
     assert report.end == unmask.Ending.complete and MASK not in tokens
     return tokens.tolist(), report.forwards, engines[0].computed
@@ -73,11 +75,14 @@ def decode(policy, **options):
     "word, text",
     [
         ("credit_decoding", "threshold(0.9, inclusive=true) + trace_credit"),
+        ("credit_decoding_adaptive", "threshold(0.9, inclusive=true) + adaptive_credit"),
+        ("dynamic_cache_updating", "tokens_per_step(1) + cache_budget + interval_cache(1, 0)"),
         ("dynamic_dllm", "adaptive_threshold + cache_budget + interval_cache(1, 0)"),
         ("es_dllm", "tokens_per_step(1) + early_skip + block_cache + eos_gate"),
         ("es_dllm_parallel", "threshold(0.9) + early_skip + block_cache + eos_gate"),
         ("es_dllm_sparse", "tokens_per_step(1) + early_skip + block_cache + eos_gate + key_eviction"),
         ("es_dllm_parallel_sparse", "threshold(0.9) + early_skip + block_cache + eos_gate + key_eviction"),
+        ("lopa", "threshold(0.9) + lookahead(14)"),
         ("lopa_d2f", "threshold(0.9) + lookahead(14) + block_pipeline"),
     ],
 )
@@ -109,10 +114,34 @@ def test_osdt_takes_the_file_of_a_profile(tmp_path, task, cap, slack, mode, stat
     tokens = decode(f"osdt_{task}('{file}')")
     assert tokens == decode(f'calibrated_threshold(file="{file}")')
     file.write_text(json.dumps({**profile, "cap": 0.5}))
-    with pytest.raises(ValueError, match=f"osdt_{task}: its profile must have been calibrated with cap {cap}"):
+    with pytest.raises(ValueError, match=f"cap of calibrated_threshold must be that of its profile, 0.5, got {cap}"):
         decode(f"osdt_{task}('{file}')")
     with pytest.raises(ValueError, match="file of calibrated_threshold, 'no/such': "):
         decode(f"osdt_{task}('no/such')")
+
+
+@pytest.mark.parametrize("policy", ["osdt_humaneval", "osdt_gpqa(threshold=0.5, cap=1, recorded=candidates)"])
+def test_a_calibrator_makes_the_profile_of_a_decode(tmp_path, policy):
+    calibrator = unmask.Calibrator(policy, block_length=16)
+    first = decode(policy, calibrator, trace=True)
+    profile = json.loads(calibrator.profile())
+    assert profile["block_length"] == 16 and len(profile["blocks"]) == (LENGTH - PROMPT + 15) // 16
+    file = tmp_path / "profile.json"
+    calibrator.save(str(file))
+    assert file.read_text() == calibrator.profile()
+    later = decode(f"calibrated_threshold('{file}')")
+    assert later[1] != first[1]  # the recorded thresholds decide
+
+
+def test_a_calibrator_says_what_is_wrong():
+    with pytest.raises(ValueError, match="policy must be one with calibrated_threshold, such as osdt_gsm8k, got threshold"):
+        unmask.Calibrator("threshold", 16)
+    with pytest.raises(ValueError, match="block_length must be at least 1, got 0"):
+        unmask.Calibrator("osdt_gsm8k", 0)
+    with pytest.raises(RuntimeError, match="cannot be written"):
+        unmask.Calibrator("osdt_gsm8k", 16).save("/no/such/folder/profile.json")
+    with pytest.raises(RuntimeError, match="trace"):
+        decode("osdt_gsm8k", unmask.Calibrator("osdt_gsm8k(recorded=candidates)", 16))
 
 
 def test_layers_are_named_where_they_are_asked():

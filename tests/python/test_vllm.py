@@ -412,3 +412,73 @@ def test_vllm_loads_the_plugin(vllm):
     from unmask.vllm.diffusion_gemma import ModelState
 
     assert model.get_model_state_cls() is ModelState
+
+
+def texts():
+    """Bytes of the tokens of these tests: one that ends an answer, one without text, digits and letters."""
+    letters = [bytes([c]) for c in b"0123456789abcdefghijklmnopqrstuvwxyz{}[]:,\" .-"]
+    return [b"", b"", *letters, *[b""] * (VOCAB - 2 - len(letters))]
+
+
+def constrained(vllm):
+    from unmask import constraints
+
+    def words():
+        return constraints.vocabulary(token_bytes=texts(), vocab=VOCAB, mask_token=0, eos_token=1)
+
+    return vllm.plugin.UnmaskSampler(theirs(vllm), POLICY, 1, 1, words)
+
+
+def text_of(tokens):
+    tokens = tokens[: tokens.index(1)] if 1 in tokens else tokens
+    return b"".join(texts()[t] for t in tokens).decode()
+
+
+@pytest.mark.parametrize(
+    "asked, expression",
+    [
+        ({"regex": "[a-c]{3,6}[0-9]{2}"}, "[a-c]{3,6}[0-9]{2}"),
+        ({"choice": ["yes", "no", "perhaps"]}, "yes|no|perhaps"),
+        ({"json": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
+         r'\{ ?"a" ?: ?-?(0|[1-9][0-9]*) ?\}'),
+    ],
+)
+def test_a_request_may_have_a_constraint(vllm, asked, expression):
+    pytest.importorskip("outlines_core")
+    import re
+
+    for seed in range(8):
+        extra = dict(unmask_constraint=asked)
+        if seed == 7:
+            extra["diffusion_max_steps"] = 2
+        requests = {0: params(vllm, seed=seed, extra=extra), 1: params(vllm, seed=seed)}
+        emitted, log, _ = serve(constrained(vllm), Model(seed, 1.0), requests)
+        assert re.fullmatch(expression, text_of(emitted[0])), text_of(emitted[0])
+        assert len(log[0]) <= STEPS + 2
+        alone = serve(constrained(vllm), Model(seed, 1.0), {1: requests[1]})[0]
+        assert emitted[1] == alone[1]  # the other request of the batch has none
+
+
+def test_a_constraint_goes_over_the_canvases_of_an_answer(vllm):
+    pytest.importorskip("outlines_core")
+    sampler, model = constrained(vllm), Model(11, 1.0)
+    canvas = sampler.req_states.draft_tokens[0]
+    request = params(vllm, extra=dict(unmask_constraint={"regex": "[a-z]{20,24}[0-9]{4}"}), max_tokens=2 * CANVAS)
+    first, _, _ = serve(sampler, model, {0: request})
+    assert 1 not in first[0]
+    for _ in range(STEPS + 2):
+        out = sampler(model(canvas), batch([0], [CANVAS]))
+        if out.num_sampled[0]:
+            break
+    whole = text_of(first[0] + out.sampled_token_ids[0, :CANVAS].tolist())
+    assert whole[:-4].isalpha() and 20 <= len(whole) - 4 <= 24 and whole[-4:].isdigit()
+
+
+def test_a_constraint_that_cannot_be_obeyed_leaves_an_empty_answer(vllm, monkeypatch):
+    pytest.importorskip("outlines_core")
+    errors = []
+    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(str(a[1])))
+    for asked, says in [("a", "must be a dict"), ({"regex": "(a"}, "does not take"), ({"choice": ["a" * 40]}, "needs at least")]:
+        request = params(vllm, extra=dict(unmask_constraint=asked), max_tokens=CANVAS)
+        emitted, _, _ = serve(constrained(vllm), Model(3, 1.0), {0: request})
+        assert set(emitted[0]) == {1} and says in errors.pop(), asked

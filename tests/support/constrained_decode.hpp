@@ -190,7 +190,7 @@ void decode_constrained(Session& session,
     const ending end = session.report(0).end;
     for (std::size_t p = 0; p < x.size(); ++p) {
       if (x[p] == no_token && end == ending::eos_token && l.is_eos(tokens[p])) {
-        x[p] = tokens[p];  // behind the end of the answer
+        x[p] = tokens[p];  // after the end of the answer
       }
       ASSERT_EQ(tokens[p], x[p] == no_token ? l.model.mask_token : x[p]) << "position " << p;
     }

@@ -67,11 +67,16 @@ class dice {
   /// 0 .. count - 1 in a random order.
   [[nodiscard]] std::vector<std::int32_t> permutation(std::int32_t count) {
     std::vector<std::int32_t> order;
-    for (std::int32_t i = 0; i < count; ++i) {
-      order.push_back(i);
-      std::swap(order.back(), order[static_cast<std::size_t>(within(0, i))]);
-    }
+    permute(count, order);
     return order;
+  }
+  void permute(std::int32_t count, std::vector<std::int32_t>& order) {
+    order.resize(static_cast<std::size_t>(count));
+    for (std::int32_t i = 0; i < count; ++i) {
+      std::int32_t& other = order[static_cast<std::size_t>(within(0, i))];
+      order[static_cast<std::size_t>(i)] = other;
+      other = i;
+    }
   }
 
  protected:

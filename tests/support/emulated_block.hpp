@@ -5,7 +5,8 @@
 /// A thread block on the host: every thread is a fiber, and all of them run on the calling thread.
 ///
 /// Fibers change places only at barriers, in an order drawn from a seed, so a run can be repeated,
-/// and a body with a missing barrier reads, under some seed, a value that was not yet written.
+/// and a body with a missing barrier reads, under some seed, a value that was not yet written. What
+/// changes places is compiled once, and optimised: emulated_block.cpp.
 
 #include <unmask/cuda/thread_block.hpp>
 
@@ -39,18 +40,6 @@
 #  endif
 #endif
 
-#if defined(UNMASK_TESTING_ASAN)
-#  include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(UNMASK_TESTING_TSAN)
-extern "C" {
-void* __tsan_get_current_fiber(void);
-void* __tsan_create_fiber(unsigned flags);
-void __tsan_destroy_fiber(void* fiber);
-void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-}
-#endif
-
 namespace unmask::testing {
 
 namespace fibers {
@@ -62,58 +51,13 @@ class fiber {
       : stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {}
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
-  ~fiber() {
-#if defined(UNMASK_TESTING_TSAN)
-    if (tsan_ != nullptr) {
-      __tsan_destroy_fiber(tsan_);
-    }
-#endif
-  }
+  ~fiber();
 
   /// Lets the fiber begin `body` when it is resumed first.
-  void prepare(std::function<void()> body) {
-    body_ = std::move(body);
-    done_ = false;
-    begun_ = false;
-    getcontext(&here_);
-    here_.uc_stack.ss_sp = stack_.get();
-    here_.uc_stack.ss_size = stack_bytes;
-    here_.uc_link = nullptr;
-    const auto self = reinterpret_cast<std::uintptr_t>(this);
-    makecontext(&here_,
-                reinterpret_cast<void (*)()>(&fiber::enter),
-                2,
-                static_cast<unsigned>(self),
-                static_cast<unsigned>(self >> 32U));
-#if defined(UNMASK_TESTING_TSAN)
-    if (tsan_ == nullptr) {
-      tsan_ = __tsan_create_fiber(0);
-    }
-#endif
-  }
+  void prepare(std::function<void()> body);
 
   /// Runs the fiber until it pauses or ends.
-  void resume() {
-#if defined(UNMASK_TESTING_TSAN)
-    tsan_caller_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(tsan_, 0);
-#endif
-#if defined(UNMASK_TESTING_ASAN)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
-#endif
-    if (swaps_contexts || !begun_) {
-      begun_ = true;
-      if (swaps_contexts || _setjmp(caller_jump_) == 0) {
-        swapcontext(&caller_, &here_);
-      }
-    } else if (_setjmp(caller_jump_) == 0) {
-      _longjmp(here_jump_, 1);
-    }
-#if defined(UNMASK_TESTING_ASAN)
-    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-#endif
-  }
+  void resume();
 
   /// Returns to the fiber that resumed this one; called by this fiber.
   void pause() { leave(false); }
@@ -123,42 +67,8 @@ class fiber {
  private:
   static constexpr std::size_t stack_bytes = std::size_t{256} * 1024;
 
-  // swapcontext() reads the signal mask from the kernel twice; a jump does not, which makes the
-  // tests ten times as fast. The sanitizers have ideas of their own about jumps.
-#if defined(UNMASK_TESTING_ASAN) || defined(UNMASK_TESTING_TSAN)
-  static constexpr bool swaps_contexts = true;
-#else
-  static constexpr bool swaps_contexts = false;
-#endif
-
-  static void enter(unsigned low, unsigned high) {
-    auto* const self =
-        reinterpret_cast<fiber*>(std::uintptr_t{low} | (std::uintptr_t{high} << 32U));
-#if defined(UNMASK_TESTING_ASAN)
-    __sanitizer_finish_switch_fiber(nullptr, &self->caller_stack_, &self->caller_stack_bytes_);
-#endif
-    self->body_();
-    self->done_ = true;
-    self->leave(true);
-  }
-
-  void leave([[maybe_unused]] bool for_good) {
-#if defined(UNMASK_TESTING_TSAN)
-    __tsan_switch_to_fiber(tsan_caller_, 0);
-#endif
-#if defined(UNMASK_TESTING_ASAN)
-    void* fake = nullptr;
-    __sanitizer_start_switch_fiber(for_good ? nullptr : &fake, caller_stack_, caller_stack_bytes_);
-#endif
-    if (swaps_contexts) {
-      swapcontext(&here_, &caller_);
-    } else if (_setjmp(here_jump_) == 0) {
-      _longjmp(caller_jump_, 1);
-    }
-#if defined(UNMASK_TESTING_ASAN)
-    __sanitizer_finish_switch_fiber(fake, &caller_stack_, &caller_stack_bytes_);
-#endif
-  }
+  static void enter(unsigned low, unsigned high);
+  void leave(bool for_good);
 
   std::unique_ptr<std::byte[]> stack_;
   std::function<void()> body_;
@@ -298,22 +208,13 @@ class block_emulator {
 
   [[nodiscard]] thread& at(index_t i) { return *threads_[static_cast<std::size_t>(i)]; }
 
-  void wait(index_t i, barrier& b) {
-    thread& me = at(i);
-    me.waits_at = &b;
-    me.until = b.opened + 1;
-    if (++b.arrived == b.expected) {
-      b.arrived = 0;
-      ++b.opened;
-    }
-    me.fiber.pause();
-    me.waits_at = nullptr;
-  }
+  void wait(index_t i, barrier& b);
 
   std::uint64_t seed_;
   std::size_t running_ = 0;
   std::vector<std::unique_ptr<thread>> threads_;
   std::vector<warp> warps_;
+  std::vector<index_t> order_;
   barrier everyone_;
   // Two in turn, as a warp's boxes: each thread's value for the others.
   std::array<std::vector<std::uint64_t>, 2> told_;
@@ -434,27 +335,6 @@ void block_emulator::begin(const Body& body) {
       }
     });
   }
-}
-
-inline bool block_emulator::advance() {
-  const flushed_subnormals state(flushing_kernels::wanted());  // a jump leaves it as it is
-  bool moved = false;
-  dice order(seed_ = mixed(seed_));
-  for (const index_t i : order.permutation(threads())) {
-    thread& t = at(i);
-    while (!t.fiber.done() && !t.blocked()) {
-      moved = true;
-      t.fiber.resume();
-      running_ -= t.fiber.done() ? 1 : 0;
-    }
-  }
-  if (failure_ != nullptr && (running_ == 0 || !moved)) {
-    std::rethrow_exception(failure_);  // a thread that threw does not reach its barriers
-  }
-  if (running_ > 0 && !moved) {
-    throw std::logic_error("a barrier that not every thread of the block reaches");
-  }
-  return running_ > 0;
 }
 
 /// Runs the blocks of a grid in an order of the dice, up to three at a time, which take turns at

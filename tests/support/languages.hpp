@@ -35,8 +35,8 @@ struct language {
     return also;
   }
 
-  /// The state of the bytes behind a string of tokens: dead_state if it leaves the language, and
-  /// `ended` behind an EOS token.
+  /// The state of the bytes after a string of tokens: dead_state if it leaves the language, and
+  /// `ended` after an EOS token.
   static constexpr std::uint32_t ended = 0xfffffffe;
   [[nodiscard]] std::uint32_t walk(std::span<const token_id> tokens,
                                    std::optional<std::uint32_t> from = {}) const {

@@ -74,10 +74,25 @@ struct scene {
   index_t block_length = 0;
   token_id eos = no_token;
   index_t layers = 0;
-  calibrated_threshold<> profile;
+  calibrated_threshold<> profile{.cap = 1.0F, .slack = 0.0F};
   [[nodiscard]] index_t start() const { return static_cast<index_t>(prompt.size()); }
   [[nodiscard]] index_t length() const { return start() + static_cast<index_t>(rows[0].size()); }
 };
+
+/// Reads "thresholds 0.9/0.3 0.5": of each block, or of each of its passes.
+inline void read_profile(const std::vector<std::string>& words, calibrated_threshold<>& profile) {
+  std::uint16_t cells = 0;
+  for (std::size_t b = 1; b < words.size(); ++b) {
+    std::istringstream block(words[b]);
+    for (std::string cell; std::getline(block, cell, '/');) {
+      profile.cells[cells++] = std::stof(cell);
+    }
+    profile.ends[b - 1] = cells;
+    profile.mode =
+        words[b].find('/') != std::string::npos ? profile_mode::step_block : profile.mode;
+  }
+  profile.blocks = static_cast<index_t>(words.size() - 1);
+}
 
 /// Reads the input of a decode. Errors: std::invalid_argument.
 [[nodiscard]] inline scene scene_of(const std::vector<std::string>& input) {
@@ -102,11 +117,9 @@ struct scene {
     } else if (w[0] == "EOS") {
       s.eos = w[1][0] - 'a';
     } else if (w[0] == "thresholds") {
-      for (std::size_t i = 1; i < w.size(); ++i) {
-        s.profile.cells[i - 1] = std::stof(w[i]);
-        s.profile.ends[i - 1] = static_cast<std::uint16_t>(i);
-      }
-      s.profile.blocks = static_cast<index_t>(w.size() - 1);
+      read_profile(w, s.profile);
+    } else if (w[0] == "cap") {
+      s.profile.cap = std::stof(w[1]);
     } else if (w.size() == 2 && w[1] == "layers") {
       s.layers = std::stoi(w[0]);
     } else {
@@ -118,8 +131,6 @@ struct scene {
   }
   s.block_length = s.block_length > 0 ? s.block_length : s.length() - s.start();
   s.profile.block_length = s.block_length;
-  s.profile.cap = 1.0F;
-  s.profile.slack = 0.0F;
   return s;
 }
 

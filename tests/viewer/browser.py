@@ -388,6 +388,18 @@ class Drawing(Page):
         for n, states in ((1, [3, 3]), (2, [3, 2]), (3, [2, 3])):
             self.assertEqual(js("return [...unmaskViewer.side(0).decode.at(arguments[0]).state].slice(1)", n), states)
 
+    def test_text_that_moves(self):
+        show(traces.growing())
+
+        def at(n, column):
+            return js("return [...unmaskViewer.side(0).decode.at(arguments[0])[arguments[1]]]", n, column)
+
+        self.assertEqual(at(0, "state"), [0, 0, 1, 1, 1, 1, 5, 5, 5, 5])
+        self.assertEqual(at(2, "state"), [0, 0, 3, 2, 2, 1, 1, 3, 5, 5])
+        self.assertEqual(at(2, "shift"), [0] * 7 + [2, 0, 0])
+        self.assertEqual(at(3, "token"), [3, 3, 4, 5, 5, 5, 6, -1, -1, -1])
+        self.assertEqual(at(3, "shift"), [0, 0, 0, -1, -1, -1, -1, 0, 0, 0])
+
     def test_a_sequence_that_starts_later(self):
         first, second = traces.decode(0.9), traces.decode(0.8)
         show(first[:2] + [{"slot": 0, "end": "cancelled"}, {"start": second[0]["sequences"][0] | {"sequence": 9}}] + second[1:])

@@ -58,6 +58,9 @@ def main():
         want(f"<dt>forwards</dt><dd>{forwards}</dd>" in page, "the counters of the trace")
         want("First difference: forward 1, position 52." in page, "the first difference")
         want(page.count("<canvas") >= 8, "the drawings")
+        grows = traces.growing()
+        for n, sentence in ((2, "1 moved, 2 inserted"), (3, "4 moved")):
+            want(sentence in show(chromium, folder, traces.text_of(grows[:n + 1])), f"text that forward {n} moved")
         attack = "<img src=x onerror=\"document.title='ran'\"></script><script>document.title='ran'</script>"
         lines[0]["policy"] = attack
         page = show(chromium, folder, traces.text_of(lines) + attack)

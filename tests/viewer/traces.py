@@ -84,6 +84,25 @@ def decode(threshold=0.9, block=20, length=40, pieces=None, prompt=None, edits=F
     return lines
 
 
+def growing():
+    """Text of four positions that two masks make six: the second step moves z to the right; the third erases y."""
+    text = {str(MASK): "_", "3": "q", "4": "x", "5": "y", "6": "z"}
+    tokens = [3, 3] + [MASK] * 8
+    lines = [head(tokens, 2, 10, "daedal", ["by_confidence", "daedal"], 7, text)]
+
+    def step(position, token, outcome, end, after=None):
+        n = len(lines) - 1
+        lines.append({"slot": 0, "step": n, "forward": n + 1, "segment": 0, "score": [2, end], "compute": [0, end],
+                      "position": position, "token": token, "log_probability": [-0.1] * len(position),
+                      "confidence": [0.9] * len(position), "outcome": outcome, "by": [1] * len(position)}
+                     | ({"after": after} if after else {}))
+
+    step([2, 3, 4, 5], [4, 5, 5, 6], "hhhc", 6)
+    step([2, 3, 4], [4, 5, 5], "chh", 6, {"first": 3, "tokens": [MASK, MASK, MASK, MASK, 6]})
+    step([3, 4, 5, 6], [5, 5, 5, 5], "chhh", 8, {"first": 3, "tokens": [MASK, MASK, MASK, 6]})
+    return lines
+
+
 def large(positions=4096, steps=1000, block=None):
     """As many steps, each with all masked positions of its block as candidates."""
     prompt, block = 32, block or positions

@@ -98,7 +98,7 @@ void bind_language(nb::module_& m) {
       R"doc(A regular language that answers obey: an automaton over bytes, lifted to the
 tokens of a vocabulary.
 
-`next` is uint32 [states, 256], the state behind each byte, or 0xffffffff; `accepting` is uint8
+`next` is uint32 [states, 256], the state after each byte, or 0xffffffff; `accepting` is uint8
 [states]; `start` is the state before the first byte. `states` is the most states that it may have over
 tokens, `memory` the bytes of the memory of each session's sets and masks.
 unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
@@ -201,7 +201,7 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
           },
           "tokens"_a,
           nb::sig("def accepts(self, tokens: collections.abc.Sequence[int]) -> bool"),
-          "Whether tokens are a string of the language, with or without EOS tokens behind it.")
+          "Whether tokens are a string of the language, with or without EOS tokens after it.")
       .def("__repr__", [](const language& l) {
         return "Constraint(states=" + std::to_string(l.lifted.states()) +
                ", classes=" + std::to_string(l.lifted.classes()) +
@@ -213,30 +213,35 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
       R"doc(Positions [first, last) of an answer, counted from the end of the prompt, that are to be
 a string of a language.
 
-`behind` is the number of tokens that follow in later sequences, None for any number; `state` is
+`tokens_after` is the number of tokens that follow in later sequences, None for any number; `state` is
 Session.constraint_state() of the sequence with the block before. With `fill` False tokens that are
-certain wait for a forward pass.)doc")
+certain wait for a forward pass. With `read_again` a refused candidate is read again, under the tokens
+that are possible by then, and committed in the same step: rules with a fixed number of passes keep it.
+Its logits then go to supply(), not to read().)doc")
       .def(
           "__init__",
           [](field* place,
              std::shared_ptr<language> constraint,
              int first,
              std::optional<int> last,
-             std::optional<int> behind,
+             std::optional<int> tokens_after,
              std::optional<std::uint32_t> state,
-             bool fill) {
+             bool fill,
+             bool read_again) {
             if (constraint == nullptr) {
               refuse_type("constraint must be Constraint, got NoneType");
             }
-            new (place) field{std::move(constraint), first, last, behind, state, fill};
+            new (place)
+                field{std::move(constraint), first, last, tokens_after, state, fill, read_again};
           },
           "constraint"_a,
           "first"_a = 0,
           "last"_a = nb::none(),
           nb::kw_only(),
-          "behind"_a.none() = 0,
+          "tokens_after"_a.none() = 0,
           "state"_a = nb::none(),
-          "fill"_a = true);
+          "fill"_a = true,
+          "read_again"_a = false);
 }
 
 [[nodiscard]] field field_of(nb::handle given) {

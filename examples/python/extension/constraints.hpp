@@ -27,9 +27,10 @@ struct field {
   std::shared_ptr<const language> of;
   unmask::index_t first = 0;
   std::optional<unmask::index_t> last;
-  std::optional<unmask::index_t> behind = 0;
+  std::optional<unmask::index_t> tokens_after = 0;
   std::optional<std::uint32_t> state;
   bool fill = true;
+  bool read_again = false;
 };
 
 /// The constraints of a session: one with a memory of its own for each language that its latest
@@ -43,9 +44,10 @@ class own_constraints {
       out.push_back({.language = &own(f.of),
                      .first = f.first,
                      .last = f.last.value_or(0x7fffffff),
-                     .behind = f.behind.value_or(unmask::any_number),
+                     .tokens_after = f.tokens_after.value_or(unmask::any_number),
                      .state = f.state.value_or(unmask::from_start),
-                     .fill = f.fill});
+                     .fill = f.fill,
+                     .read_again = f.read_again});
     }
     while (all_.size() > most + fields.size()) {
       all_.pop_back();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/key_selector.hpp>
 #include <unmask/named/any_cache.hpp>
+#include <unmask/unmask.hpp>
 
 #include <optional>
 #include <span>

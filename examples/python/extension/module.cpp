@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/renamed.hpp>
-#include <unmask/core/report_text.hpp>
+#include <unmask/text/renamed.hpp>
+#include <unmask/unmask.hpp>
 
 #include <chrono>
 #include <nanobind/stl/optional.h>
@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "arguments.hpp"
+#include "calibrator.hpp"
 #include "constraints.hpp"
 #include "read.hpp"
 #include "repr.hpp"
@@ -297,8 +298,9 @@ void bind_values(nb::module_& m) {
               &sequence_report::forced,
               "Forced commits: candidates that the commit rule did not commit.")
       .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
-      .def_ro(
-          "second_reads", &sequence_report::second_reads, "Rows that truncation has read twice.")
+      .def_ro("second_reads",
+              &sequence_report::second_reads,
+              "Rows that were read twice: by truncation, or for Field.read_again.")
       .def_ro("refused",
               &sequence_report::refused,
               "Candidates that a constraint refused and that stayed as they were.")
@@ -677,6 +679,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_constraints(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
+  unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
   unmask_python::bind_read(m);
   m.def(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/read_policy.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <string>
 

@@ -124,7 +124,8 @@ void read_all(const any_rows& logits,
     row.draw.temperature = 0.0F;  // nothing is drawn
     row.held = truncates ? &held : nullptr;
     held.clear();
-    const host::row_edit by = o.scale.transforms_now() ? host::row_edit(edit) : host::row_edit();
+    const host::row_transform by =
+        o.scale.transforms_now() ? host::row_transform(edit) : host::row_transform();
     record<contents> whole;
     host::read_rows<contents, T>(
         std::span<const row_input<T>>(&row, 1), &by, &whole, host::executor_ref(), level, {}, {});

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/host/shared_thread_pool.hpp>
 #include <unmask/named_policy.hpp>
-#include <unmask/trace/part_texts.hpp>
-#include <unmask/trace/replay_text.hpp>
-#include <unmask/trace/trace_file.hpp>
-#include <unmask/trace/trace_writer.hpp>
+#include <unmask/threads.hpp>
+#include <unmask/trace.hpp>
 
 #include <atomic>
 #include <chrono>

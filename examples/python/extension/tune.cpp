@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "tune.hpp"
 
-#include <unmask/tune/tuner.hpp>
+#include <unmask/tune.hpp>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

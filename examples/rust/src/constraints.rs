@@ -112,10 +112,10 @@ impl Constraint {
             language: self.raw.as_ptr(),
             first: 0,
             last: i32::MAX,
-            behind: 0,
+            tokens_after: 0,
             state: 0,
             no_fill: 0,
-            reserved: 0,
+            read_again: 0,
         }
     }
 }

@@ -31,11 +31,13 @@ use std::ops::Range;
 use std::os::raw::c_char;
 use std::ptr::{null, null_mut, NonNull};
 
+mod calibrator;
 mod constraints;
 mod rows;
 pub mod sys;
 mod values;
 
+pub use calibrator::Calibrator;
 pub use constraints::{ByteAutomaton, Constraint, Vocabulary};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{

@@ -74,6 +74,12 @@ pub struct unmask_constraint {
     _private: [u8; 0],
 }
 
+/// A record of the confidences of one sequence. Opaque.
+#[repr(C)]
+pub struct unmask_calibrator {
+    _private: [u8; 0],
+}
+
 /// The bytes of each token of a model. Opaque.
 #[repr(C)]
 pub struct unmask_vocabulary {
@@ -85,10 +91,10 @@ pub struct unmask_constrained_field {
     pub language: *const unmask_constraint,
     pub first: i32,
     pub last: i32,
-    pub behind: i32,
+    pub tokens_after: i32,
     pub state: u32,
     pub no_fill: i32,
-    pub reserved: i32,
+    pub read_again: i32,
 }
 
 #[repr(C)]
@@ -430,6 +436,21 @@ extern "C" {
         entry_size: usize,
         entries: *mut *const unmask_probability,
         count: *mut i32,
+    ) -> unmask_status;
+    pub fn unmask_calibrator_new(
+        policy: *const c_char,
+        block_length: i32,
+        calibrator: *mut *mut unmask_calibrator,
+    ) -> unmask_status;
+    pub fn unmask_calibrator_free(calibrator: *mut unmask_calibrator);
+    pub fn unmask_calibrator_observe(
+        calibrator: *mut unmask_calibrator,
+        session: *mut unmask_session,
+        slot: i32,
+    ) -> unmask_status;
+    pub fn unmask_calibrator_profile(
+        calibrator: *mut unmask_calibrator,
+        text: *mut *const c_char,
     ) -> unmask_status;
     pub fn unmask_record(
         session: *mut unmask_session,

@@ -7,7 +7,7 @@ mod quickstart;
 
 use std::mem::size_of;
 use unmask::{
-    sys, Ending, Error, ErrorKind, Evict, Modifiers, Options, Rows, Sequence, Session, Stored,
+    sys, Calibrator, Ending, Error, ErrorKind, Evict, Modifiers, Options, Rows, Sequence, Session, Stored,
 };
 
 /// The block of text of the first page, which the same program in C++ prints.
@@ -465,6 +465,26 @@ fn errors_name_argument_value_and_rule() {
 }
 
 /// The text of a policy that comes from others opens no file of this machine.
+#[test]
+fn a_calibrator_makes_the_profile_of_a_decode() {
+    let mut calibrator = Calibrator::new("osdt_gpqa(threshold=0.5, cap=1)", 7).unwrap();
+    let mut session = Session::new("osdt_gpqa(threshold=0.5, cap=1)", &options()).unwrap();
+    let sequence = Sequence { prompt_length: 2, block_length: 7, ..Sequence::default() };
+    session.start(0, vec![0; LENGTH], &sequence).unwrap();
+    while let Some(request) = session.next().unwrap() {
+        let rows = logits(session.tokens(0), request.segments[0].rows.clone());
+        session.supply(Rows::f32(&rows, VOCAB)).unwrap();
+        calibrator.observe(&mut session, 0).unwrap();
+    }
+    let profile = calibrator.profile().unwrap();
+    assert!(profile.contains("\"mode\": \"step_block\"") && profile.contains("\"block_length\": 7"));
+    let file = std::env::temp_dir().join("unmask_rust_profile.json");
+    std::fs::write(&file, profile).unwrap();
+    unmask::check_policy(&format!("osdt_gpqa('{}', cap=1)", file.display())).unwrap();
+    std::fs::remove_file(file).unwrap();
+    refused(Calibrator::new("threshold", 7), ErrorKind::InvalidArgument, &["policy", "threshold"]);
+}
+
 #[test]
 fn a_policy_may_be_refused_its_files() {
     let text = "calibrated_threshold('profile.json')";

@@ -55,6 +55,9 @@ export class TokenCanvas {
         this.widths[p] = width(s.tokens[p]);
       }
     }
+    for (const {first, tokens: after} of decode.moves.values()) {
+      after.forEach((t, k) => { this.widths[first + k] = Math.max(this.widths[first + k], width(t)); });
+    }
     const {data: positions, size} = s.position;
     const tokens = s.token.data;
     let [last, lastWidth] = [-2, 0];
@@ -172,11 +175,14 @@ export class TokenCanvas {
       return;
     }
     const c = colours();
-    const {state, token, candidate, fresh} = this.decode.at(this.now);
+    const {state, token, candidate, fresh, shift} = this.decode.at(this.now);
     const confidence = this.decode.sequence.confidence.data;
     context.textAlign = 'center';
     context.textBaseline = 'middle';
     for (const p of this.visible(view.top, view.top + view.height)) {
+      if (state[p] === STATE.absent) {
+        continue;
+      }
       const [x, y, w] = [this.x[p], this.y[p], this.widths[p]];
       const text = this.texts.get(token[p]) ?? '';
       const i = candidate[p];
@@ -234,6 +240,15 @@ export class TokenCanvas {
       if (text) {
         context.fillStyle = ink;
         context.fillText(text, x + w / 2, y + HEIGHT / 2 + 0.5);
+      }
+      if (shift[p] !== 0) {  // an arrow below, the way that the token went
+        const [middle, to] = [x + w / 2, Math.sign(shift[p]) * 4];
+        context.fillStyle = c.changed;
+        context.beginPath();
+        context.moveTo(middle - to, y + HEIGHT);
+        context.lineTo(middle + to, y + HEIGHT + 3);
+        context.lineTo(middle - to, y + HEIGHT + 6);
+        context.fill();
       }
       if (fresh[p]) {
         context.fillStyle = c.now;

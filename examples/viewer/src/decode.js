@@ -4,8 +4,8 @@
 // difference of two decodes. Nothing here draws.
 import {OUTCOMES} from './trace.js';
 
-export const STATE = {given: 0, masked: 1, proposed: 2, committed: 3, changed: 4};
-export const STATE_NAMES = ['given', 'masked', 'proposed', 'committed', 'changed'];
+export const STATE = {given: 0, masked: 1, proposed: 2, committed: 3, changed: 4, absent: 5};
+export const STATE_NAMES = ['given', 'masked', 'proposed', 'committed', 'changed', 'not part of the text'];
 
 const COMMITS = [...OUTCOMES].map((letter) => 'cfwl'.includes(letter));
 const EDITED = OUTCOMES.indexOf('e');
@@ -23,6 +23,44 @@ export function shadeOf(confidence) {
   return shade;
 }
 
+/// Where each token of `after` stood in `before`: an index, or -1 for an inserted one. The longest
+/// common subsequence, but for what begins and ends both; none is sought in very long texts.
+export function moveOf(before, after) {
+  const from = new Int32Array(after.length).fill(-1);
+  let first = 0;
+  while (first < before.length && first < after.length && before[first] === after[first]) {
+    from[first] = first;
+    ++first;
+  }
+  let [i, j] = [before.length, after.length];
+  while (i > first && j > first && before[i - 1] === after[j - 1]) {
+    from[--j] = --i;
+  }
+  const [rows, columns] = [i - first, j - first];
+  if (rows * columns > 4e6) {
+    return from;
+  }
+  const best = new Uint32Array((rows + 1) * (columns + 1));  // of what is right of both
+  for (let r = rows - 1; r >= 0; --r) {
+    for (let c = columns - 1; c >= 0; --c) {
+      const at = r * (columns + 1) + c;
+      best[at] = before[first + r] === after[first + c] ? best[at + columns + 2] + 1
+                                                        : Math.max(best[at + columns + 1], best[at + 1]);
+    }
+  }
+  for (let r = 0, c = 0; r < rows && c < columns;) {
+    const at = r * (columns + 1) + c;
+    if (before[first + r] === after[first + c]) {
+      from[first + c++] = first + r++;
+    } else if (best[at + columns + 1] >= best[at + 1]) {
+      ++r;
+    } else {
+      ++c;
+    }
+  }
+  return from;
+}
+
 /// The changes by a sequence's steps. Events are the candidates that changed a position.
 export class Decode {
   constructor(trace, sequence) {
@@ -38,6 +76,14 @@ export class Decode {
     }
     this.perStep = [];
     const {position, outcome} = sequence;
+    this.moves = new Map();  // step -> {first, from, tokens}: `from` counts from `first`
+    this.end = sequence.length;  // of the text before the first step
+    const ends = sequence.steps.map(({after}) => after).filter(Boolean).map((a) => a.first + a.tokens.length);
+    if (ends.length > 0 && Math.min(...ends) < sequence.length) {  // it grows, or shrinks
+      this.end = sequence.steps[0].compute?.[1] ?? sequence.length;
+    }
+    const text = Int32Array.from(sequence.tokens, (token, p) => sequence.given[p] ? token : trace.model.mask);
+    let end = this.end;
     this.first = sequence.length;
     const holds = sequence.given.slice();
     for (let p = 0; p < this.length; ++p) {
@@ -55,6 +101,17 @@ export class Decode {
         if (COMMITS[o] || o === EDITED || o === REMASKED || (holds[p] && o !== KEPT)) {
           this.events.push(i);  // the last: a canvas that was given noise again
           holds[p] = COMMITS[o] || o === EDITED ? 1 : 0;
+          text[p] = holds[p] ? sequence.token.data[i] : trace.model.mask;
+        }
+      }
+      const {after} = sequence.steps[s];
+      if (after !== null) {
+        const {first, tokens} = after;
+        this.moves.set(s, {first, tokens, from: moveOf(text.subarray(first, Math.max(end, first)), tokens)});
+        end = first + tokens.length;
+        text.set(tokens, first);
+        for (let p = first; p < this.length; ++p) {
+          holds[p] = p < end && text[p] !== trace.model.mask ? 1 : 0;
         }
       }
       this.eventOffsets.push(this.events.length);
@@ -99,7 +156,8 @@ export class Decode {
 
   /// After `n` steps (0: before the first): arrays [position].
   ///   state; token: committed, proposed or given, -1 for none; candidate: index of the one that
-  ///   decided the token, or proposed it in the last step, -1; fresh: 1 if the last step did it.
+  ///   decided the token, or proposed it in the last step, -1; fresh: 1 if the last step did it;
+  ///   shift: by how many positions the last step moved the token.
   at(n) {
     if (this.cached?.n === n) {
       return this.cached;
@@ -116,7 +174,36 @@ export class Decode {
         token[p] = s.tokens[p];
       }
     }
+    const shift = new Int32Array(this.length);
+    const clear = (p, is) => {
+      [state[p], token[p], candidate[p], touched[p]] = [is, -1, -1, 0];
+    };
+    for (let p = this.end; p < this.length; ++p) {
+      clear(p, STATE.absent);
+    }
+    const move = ({first, tokens, from}) => {
+      const columns = [state, token, candidate, touched].map((column) => column.slice(first));
+      tokens.forEach((t, k) => {
+        const p = first + k;
+        if (from[k] >= 0) {
+          [state[p], token[p], candidate[p], touched[p]] = columns.map((column) => column[from[k]]);
+        } else {
+          clear(p, STATE.masked);
+        }
+        if (t !== this.trace.model.mask && token[p] !== t) {
+          [state[p], token[p], candidate[p]] = [STATE.committed, t, -1];
+        }
+      });
+      for (let p = first + tokens.length; p < this.length; ++p) {
+        clear(p, STATE.absent);
+      }
+    };
+    let moved = 0;  // events before this one have moved with the text
+    const steps = [...this.moves.keys()].filter((s) => s < n);
     for (let e = 0; e < this.eventOffsets[n]; ++e) {
+      while (moved < steps.length && e >= this.eventOffsets[steps[moved] + 1]) {
+        move(this.moves.get(steps[moved++]));
+      }
       const i = this.events[e];
       const p = s.position.data[i];
       const o = s.outcome.data[i];
@@ -131,8 +218,26 @@ export class Decode {
         token[p] = s.token.data[i];
       }
     }
+    while (moved < steps.length) {
+      move(this.moves.get(steps[moved++]));
+    }
+    const last = this.moves.get(n - 1);
+    const now = new Map();  // where the positions of the last step's candidates are
+    last?.from.forEach((from, k) => {
+      const p = last.first + k;
+      if (from >= 0) {
+        now.set(last.first + from, p);
+        shift[p] = k - from;
+      } else {
+        fresh[p] = 1;
+      }
+    });
     for (let i = n > 0 ? s.offsets[n - 1] : 0; n > 0 && i < s.offsets[n]; ++i) {
-      const p = s.position.data[i];
+      const at = s.position.data[i];
+      const p = last === undefined || at < last.first ? at : now.get(at);
+      if (p === undefined) {
+        continue;  // erased
+      }
       const o = s.outcome.data[i];
       if (COMMITS[o] || o === EDITED) {
         fresh[p] = 1;
@@ -146,7 +251,7 @@ export class Decode {
         candidate[p] = i;
       }
     }
-    this.cached = {n, state, token, candidate, fresh, touched};
+    this.cached = {n, state, token, candidate, fresh, touched, shift};
     return this.cached;
   }
 

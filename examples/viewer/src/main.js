@@ -102,6 +102,11 @@ function forwardSentence(decode, now) {
   add(replaced, 'replaced');
   add(remasked, 'remasked');
   add(kept, 'considered again and kept');
+  const moved = decode.moves.get(now - 1);
+  if (moved) {
+    add(moved.from.filter((from, k) => from >= 0 && from !== k).length, 'moved');
+    add(moved.from.filter((from) => from < 0).length, 'inserted');
+  }
   const where = info.score && info.score[1] > info.score[0] ? ` (positions ${info.score[0]} to ${info.score[1] - 1})` : '';
   const work = layerPositions !== null ? `, ${number(layerPositions)} positions computed in all layers` : '';
   const extra = [info.cache && `cache: ${info.cache}`,

@@ -2,7 +2,7 @@
 //
 // One position: what was proposed for it in each forward pass, how likely, and what became of it.
 import {COLUMNS} from './trace.js';
-import {OUTCOME_NAMES, percent, shadeOf, tokenText} from './decode.js';
+import {OUTCOME_NAMES, STATE, percent, shadeOf, tokenText} from './decode.js';
 import {colours} from './surface.js';
 
 const MOST_ROWS = 2000;
@@ -71,20 +71,29 @@ export class PositionView {
     if (position >= decode.length) {
       return `There is no position ${position} in this trace.`;
     }
-    const {state, token, candidate} = decode.at(now);
+    const {state, token, candidate, shift} = decode.at(now);
     const text = `“${tokenText(decode.trace, token[position])}”`;
     if (state[position] === 0) {
       return `Position ${position} is given: ${text}.`;
     }
     const when = now === 0 ? 'before the first forward' : `after forward ${now}`;
+    if (state[position] === STATE.absent) {
+      return `Position ${position}, ${when}: not part of the text.`;
+    }
+    const by = Math.abs(shift[position]);
+    const moved = by === 0 ? '' : ` This forward moved it ${by} ${by === 1 ? 'position' : 'positions'} to the ${
+        shift[position] > 0 ? 'right' : 'left'}.`;
     const i = candidate[position];
+    if (i < 0 && token[position] >= 0) {
+      return `Position ${position}, ${when}: ${text}, inserted without a decision.${moved}`;
+    }
     if (i < 0 || (state[position] === 1 && decode.letter(i) === 'r')) {
-      return `Position ${position}, ${when}: masked${now > 0 ? ', and not scored in this forward' : ''}.`;
+      return `Position ${position}, ${when}: masked${now > 0 ? ', and not scored in this forward' : ''}.${moved}`;
     }
     const c = decode.sequence.confidence.data[i];
     const of = Number.isNaN(c) ? '' : ` (confidence ${percent(c)})`;
     return `Position ${position}, ${when}: ${['', 'masked', 'proposed', 'committed', 'changed'][state[position]]} ${
-        token[position] >= 0 ? text : ''}${of}. ${decode.reason(i)}`;
+        token[position] >= 0 ? text : ''}${of}. ${decode.reason(i)}${moved}`;
   }
 
   fill(now) {

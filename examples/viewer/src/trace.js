@@ -321,6 +321,16 @@ export class TraceReader {
                 token: wantInteger(member(b, 'token') ?? -1, `${name}.token`, -1, MOST),
                 score: typeof score === 'number' ? score : NaN};
       }),
+      after: optional(value, 'after', null, (moved, name) => {
+        wantObject(moved, name);
+        const first = wantInteger(member(moved, 'first'), `${name}.first`, 0, s.length);
+        const tokens = wantList(member(moved, 'tokens'), `${name}.tokens`);
+        if (tokens.length > s.length - first) {
+          refuse(`${name}.tokens`, tokens, `a list of at most ${s.length - first}: the sequence has ${s.length} positions`);
+        }
+        return {first, tokens: Int32Array.from(
+            tokens, (token, i) => wantInteger(token, `${name}.tokens[${i}]`, -1, MOST))};
+      }),
       winner: optional(value, 'winner', -1, (v, name) => wantInteger(v, name, -1, MOST)),
       cache: optional(value, 'cache', '', wantString),
       milliseconds: optional(value, 'milliseconds', NaN,

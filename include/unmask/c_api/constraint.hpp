@@ -30,13 +30,13 @@ inline std::vector<unmask::constrained_field> fields_of(const unmask_sequence& q
   for (std::uint32_t i = 0; i < q.constraint_count; ++i) {
     const unmask_constrained_field& f = q.constraints[i];
     check_field(f.language != nullptr, "constraints", "language", "null", "a constraint");
-    check_field(f.reserved == 0, "constraints", "reserved", f.reserved, "0");
     out.push_back({.language = &f.language->language,
                    .first = f.first,
                    .last = f.last,
-                   .behind = f.behind,
+                   .tokens_after = f.tokens_after,
                    .state = f.state - 1,
-                   .fill = f.no_fill == 0});
+                   .fill = f.no_fill == 0,
+                   .read_again = f.read_again != 0});
   }
   return out;
 }

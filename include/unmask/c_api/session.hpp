@@ -129,8 +129,9 @@ struct unmask_session {
 
   /// Makes room for the results of a step that writes so many tokens besides those of its window.
   void reserve(std::size_t more) {
-    commits.reserve(static_cast<std::size_t>(capacity.window) + 1 + more);
-    candidates.reserve(static_cast<std::size_t>(capacity.window) + 1 + more);
+    const auto most = static_cast<std::size_t>(unmask::step::most_commits(capacity));
+    commits.reserve(most + more);
+    candidates.reserve(most + more);
   }
 
   /// Starts a sequence with the session's policy, or with one of its own.

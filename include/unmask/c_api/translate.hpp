@@ -3,7 +3,7 @@
 
 #include <unmask/c_api.h>
 #include <unmask/core/any_rows.hpp>
-#include <unmask/core/renamed.hpp>
+#include <unmask/text/renamed.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -54,6 +54,22 @@ class answer_of_fields final : public constrained_answer {
     const part* const f = field_at(position);
     return f != nullptr && f->field->is_certain(position - f->where.first);
   }
+  [[nodiscard]] bool reads_again(index_t position) override {
+    const part* const f = field_at(position);
+    return f != nullptr && f->reads_again;
+  }
+  [[nodiscard]] bool reads_again() override {
+    for (const part& f : parts_) {
+      if (f.reads_again) {
+        return true;
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] token_id lowest(index_t position) override {
+    const part* const f = field_at(position);
+    return f == nullptr ? no_token : f->field->lowest(position - f->where.first);
+  }
   [[nodiscard]] bool place(index_t position) override;
   [[nodiscard]] std::span<const placed_token> place_tokens() override;
   bool finish(const token_id* tokens, const mark* marks) override;
@@ -74,6 +90,7 @@ class answer_of_fields final : public constrained_answer {
   struct part {
     range where;
     std::unique_ptr<running_field> field;
+    bool reads_again = false;
   };
 
   [[nodiscard]] const part* field_at(index_t position) const {
@@ -98,15 +115,15 @@ UNMASK_LIBRARY answer_of_fields::answer_of_fields(std::span<const constrained_fi
                                                   const answer_start& with) {
   const index_t prompt = with.shape.prompt_length;
   const index_t answer = with.shape.length - prompt;
-  index_t behind = 0;
+  index_t after = 0;
   std::vector<token_id> tokens;
   for (const constrained_field& f : fields) {
     check_argument(f.language != nullptr, "constrained_field::language", "null", "a constraint");
-    check_argument(f.first >= behind && f.first <= answer,
+    check_argument(f.first >= after && f.first <= answer,
                    "constrained_field::first",
                    f.first,
-                   "behind the field before it, in [",
-                   behind,
+                   "after the field before it, in [",
+                   after,
                    ", length of the answer = ",
                    answer,
                    "]");
@@ -140,9 +157,10 @@ UNMASK_LIBRARY answer_of_fields::answer_of_fields(std::span<const constrained_fi
       const bool is_masked = with.editable.empty() || with.editable[i] != 0;
       tokens.push_back(is_masked ? no_token : with.tokens[p]);
     }
-    parts_.push_back(
-        {where, std::make_unique<running_field>(pool(f), f, where.first, tokens, with)});
-    behind = where.last - prompt;
+    parts_.push_back({where,
+                      std::make_unique<running_field>(pool(f), f, where.first, tokens, with),
+                      f.read_again || with.read_again});
+    after = where.last - prompt;
   }
   placed_.reserve(static_cast<std::size_t>(answer) + 1);
   entries_.resize(static_cast<std::size_t>(answer) + static_cast<std::size_t>(with.window) + 1);
@@ -150,12 +168,11 @@ UNMASK_LIBRARY answer_of_fields::answer_of_fields(std::span<const constrained_fi
 }
 
 UNMASK_LIBRARY bool answer_of_fields::place(index_t position) {
-  const part* const f = field_at(position);
-  if (f == nullptr) {
+  const token_id token = lowest(position);
+  if (token == no_token) {
     return false;
   }
-  const token_id token = f->field->lowest(position - f->where.first);
-  f->field->write(position - f->where.first, token);
+  write(position, token);
   chosen_ = {position, token, false};
   return true;
 }

@@ -100,7 +100,7 @@ class bit_sets {
     std::memset(table_.get(), 0, 4 * (mask_ + 1));
     for (std::uint32_t i = 0; i < before; ++i) {
       if (is_kept(i)) {
-        rename(i, find_or_add((*this)[i]));  // never behind i
+        rename(i, find_or_add((*this)[i]));  // never after i
       }
     }
   }

@@ -12,15 +12,15 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// The state behind a byte, or a token, that no string of the language has there.
+/// The state after a byte, or a token, that no string of the language has there.
 inline constexpr std::uint32_t dead_state = 0xffffffffU;
 
 /// A deterministic automaton over bytes, as compilers of regular expressions make it: a view.
 ///
-/// Shape: `next` is [states][256], the state behind each byte, or dead_state; `accepting` has one
+/// Shape: `next` is [states][256], the state after each byte, or dead_state; `accepting` has one
 /// byte for each state, not 0 where a string of the language may end.
 struct byte_automaton {
-  std::span<const std::uint32_t> next;      ///< [states][256]: the state behind each byte.
+  std::span<const std::uint32_t> next;      ///< [states][256]: the state after each byte.
   std::span<const std::uint8_t> accepting;  ///< [states]: not 0 where a string may end.
   std::uint32_t start = 0;                  ///< The state before the first byte.
 
@@ -55,7 +55,7 @@ UNMASK_LIBRARY void write_byte_table(const std::string& path, const byte_automat
 /// The file, in little-endian order: the 8 bytes "unmaskDF"; 32 bits each for the version, 1, the
 /// number of states and the start; for each state a byte that is 1 if it accepts, 16 bits for the
 /// number of its runs and, for each run, its first and its last byte and 32 bits for the state
-/// behind them. Runs ascend.
+/// after them. Runs ascend.
 /// Errors: std::runtime_error, naming the file and what is wrong.
 [[nodiscard]] UNMASK_LIBRARY byte_table read_byte_table(const std::string& path,
                                                         std::uint32_t most_states = 65536);

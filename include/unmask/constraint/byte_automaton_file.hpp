@@ -132,20 +132,20 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
     table.accepting[q] = static_cast<std::uint8_t>(accepting);
     const std::uint32_t runs = source.take(2);
     source.require(runs <= 256, "a state has more than 256 runs");
-    std::uint32_t behind = 0;
+    std::uint32_t after = 0;
     for (std::uint32_t r = 0; r < runs; ++r) {
       const std::uint32_t first = source.take(1);
       const std::uint32_t last = source.take(1);
       const std::uint32_t next = source.take(4);
-      source.require(first >= behind && last >= first, "the runs of a state do not ascend");
+      source.require(first >= after && last >= first, "the runs of a state do not ascend");
       source.require(next < states, "a byte leads to no state");
       for (std::size_t b = first; b <= last; ++b) {
         table.next[256 * q + b] = next;
       }
-      behind = last + 1;
+      after = last + 1;
     }
   }
-  source.require(source.at_end(), "something stands behind its last state");
+  source.require(source.at_end(), "something stands after its last state");
   return table;
 }
 

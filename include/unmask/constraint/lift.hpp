@@ -27,7 +27,7 @@ struct constraint_limits {
 struct token_transition {
   std::uint32_t from = 0;     ///< The state before the token.
   token_id token = no_token;  ///< The token.
-  std::uint32_t next = 0;     ///< The state behind it.
+  std::uint32_t next = 0;     ///< The state after it.
 };
 
 namespace detail::constraints {

@@ -113,7 +113,7 @@ inline byte_table trimmed(const byte_automaton& a) {
   return out;
 }
 
-// Walks the trie from a state: calls use(text, state behind it) for each text that stays alive.
+// Walks the trie from a state: calls use(text, state after it) for each text that stays alive.
 void walk(const trie& t,
           const byte_table& a,
           std::uint32_t from,
@@ -136,7 +136,7 @@ void walk(const trie& t,
   }
 }
 
-// The bytes of each of some texts, one behind the other; `first` has the place of each.
+// The bytes of each of some texts, one after the other; `first` has the place of each.
 inline std::vector<std::uint8_t> bytes_of_texts(const trie& t,
                                                 const std::vector<std::uint32_t>& texts,
                                                 std::vector<std::size_t>& first) {
@@ -286,7 +286,7 @@ UNMASK_LIBRARY token_automaton automaton_of(std::span<const token_transition> tr
     const token_transition& e = list[i];
     if (i > 0 && list[i - 1].token == e.token && list[i - 1].from == e.from) {
       check_argument(list[i - 1].next == e.next,
-                     "states behind one state and token",
+                     "states after one state and token",
                      e.next,
                      "one, here ",
                      list[i - 1].next,

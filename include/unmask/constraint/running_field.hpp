@@ -10,17 +10,17 @@
 
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The states that are possible between the tokens of a field, from one end: set j is that behind
-/// j tokens. A change of a token makes those behind it invalid; they are computed again when they
+/// The states that are possible between the tokens of a field, from one end: set j is that after
+/// j tokens. A change of a token makes those after it invalid; they are computed again when they
 /// are needed, up to the one that is as before.
 class chain {
  public:
   explicit chain(kept_sets& sets)
       : sets_(sets) {}
 
-  /// The token behind set j has changed.
+  /// The token after set j has changed.
   void changed(index_t j);
-  /// Computes the sets up to j: `next(k)` is the set behind set k and its token. `differs(k)` is
+  /// Computes the sets up to j: `next(k)` is the set after set k and its token. `differs(k)` is
   /// called for each set that is not what it was.
   void compute(index_t j, const auto& next, const auto& differs) {
     while (sets_.ok < j) {
@@ -43,7 +43,7 @@ class chain {
   index_t same_from_ = 0;  // sets from here to the end followed from each other before the change
 };
 
-/// A field of a running sequence, by sets of states: `left`, those possible behind the tokens left
+/// A field of a running sequence, by sets of states: `left`, those possible after the tokens left
 /// of a position, and `right`, those from which the tokens right of it lead to acceptance.
 ///
 /// A token is possible at a masked position exactly if it leads from one of the left states to one

@@ -43,9 +43,9 @@ UNMASK_LIBRARY running_field::running_field(std::shared_ptr<set_pool> pool,
                  field.state,
                  "from_start or less than the number of states, ",
                  a.states);
-  check_argument(field.behind >= any_number && field.behind <= (index_t{1} << 20),
-                 "constrained_field::behind",
-                 field.behind,
+  check_argument(field.tokens_after >= any_number && field.tokens_after <= (index_t{1} << 20),
+                 "constrained_field::tokens_after",
+                 field.tokens_after,
                  "any_number or in [0, 2^20]");
   first_state_ = field.state == from_start ? a.start : field.state;
   sets_[0] = {sets_of_left_.data(), size_ + 1};
@@ -59,7 +59,7 @@ UNMASK_LIBRARY running_field::running_field(std::shared_ptr<set_pool> pool,
     take_tokens(first, tokens);
     sets_of_left_[0] = pool_->set_of(first_state_);
     sets_[0].ok = sets_[0].end = 0;
-    sets_of_right_[0] = pool_->suffix(field.behind);
+    sets_of_right_[0] = pool_->suffix(field.tokens_after);
     sets_[1].ok = sets_[1].end = 0;
     check(field, first, tokens);
 #if defined(__cpp_exceptions)
@@ -147,8 +147,8 @@ UNMASK_LIBRARY void running_field::check(const constrained_field& field,
   }
   const token_automaton& a = pool_->automaton();
   const std::uint64_t room = static_cast<std::uint64_t>(size_) +
-                             static_cast<std::uint64_t>(math::max(field.behind, index_t{0}));
-  if (field.behind != any_number && a.distance[first_state_] > room) {
+                             static_cast<std::uint64_t>(math::max(field.tokens_after, index_t{0}));
+  if (field.tokens_after != any_number && a.distance[first_state_] > room) {
     message()
         .add("constraint needs at least ")
         .add(a.distance[first_state_])
@@ -204,7 +204,7 @@ UNMASK_LIBRARY std::uint32_t running_field::left_of(index_t at) {
   return sets_of_left_[static_cast<std::size_t>(at)];
 }
 
-// Set j from the right is that behind j positions; it is right of position size - 1 - j.
+// Set j from the right is that after j positions; it is right of position size - 1 - j.
 UNMASK_LIBRARY std::uint32_t running_field::right_of(index_t at) {
   const index_t j = size_ - 1 - at;
   right_.compute(
@@ -237,8 +237,8 @@ UNMASK_LIBRARY bool running_field::admits(index_t at, token_id token) {
     return false;
   }
   static_cast<void>(right_of(at));
-  const std::uint32_t behind = pool_->forward(left_of(at), by);
-  return pool_->intersects(behind, right_of(at));
+  const std::uint32_t after = pool_->forward(left_of(at), by);
+  return pool_->intersects(after, right_of(at));
 }
 
 UNMASK_LIBRARY void running_field::write(index_t at, token_id token) {

@@ -57,7 +57,7 @@ struct class_edge {
 /// Classes of more tokens have a bitmap; in others the bits are set one by one.
 inline constexpr std::size_t listed_class = 1024;
 
-/// The states behind (or before) all states of a set, a word of 64 states at a time: states with
+/// The states after (or before) all states of a set, a word of 64 states at a time: states with
 /// the same distance to a neighbour, which are many where a string is counted, move together.
 struct set_image {
   struct shift {
@@ -83,7 +83,7 @@ struct token_automaton {
   std::uint32_t start = 0;
   std::uint32_t classes = 0;
   std::uint32_t end_class = no_class;  ///< of the tokens that end an answer
-  std::uint32_t ended = dead_state;    ///< the state behind them
+  std::uint32_t ended = dead_state;    ///< the state after them
 
   std::vector<std::uint32_t> class_of;  ///< by token: its class, or no_class
   /// The tokens of class c, ascending: tokens[first_token[c]] and so on.
@@ -104,7 +104,7 @@ struct token_automaton {
   std::vector<std::uint32_t> first_back;
   std::vector<std::uint32_t> back_from;
   std::vector<std::uint32_t> back_label;
-  set_image after_all;   ///< the states behind a set, by any class
+  set_image after_all;   ///< the states after a set, by any class
   set_image before_all;  ///< the states before it
   /// Sets of classes, class_words words each.
   std::vector<std::uint64_t> labels;
@@ -131,7 +131,7 @@ struct token_automaton {
     return token >= 0 && token < model.vocab ? class_of[static_cast<std::size_t>(token)] : no_class;
   }
 
-  /// The state behind `from` by class c, or dead_state.
+  /// The state after `from` by class c, or dead_state.
   [[nodiscard]] std::uint32_t after(std::uint32_t from, std::uint32_t c) const {
     const auto first = edge_from.begin() + first_edge[c];
     const auto last = edge_from.begin() + first_edge[c + 1];

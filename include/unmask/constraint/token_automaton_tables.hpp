@@ -257,7 +257,7 @@ inline set_image image_of(const std::vector<std::uint32_t>& first,
 UNMASK_LIBRARY void
 set_image::add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) const {
   for (const shift& s : shifts) {
-    // A state in bit i of word w is bit i + by of the image: words w + high and the one behind it.
+    // A state in bit i of word w is bit i + by of the image: words w + high and the one after it.
     const std::int32_t high = s.by >= 0 ? s.by / 64 : -((63 - s.by) / 64);
     const auto low = static_cast<unsigned>(s.by - 64 * high);
     const std::uint64_t* const mask = masks.data() + s.mask;
@@ -265,12 +265,12 @@ set_image::add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) 
       const std::uint64_t moved = set[s.first_word + w] & mask[w];
       const std::int64_t to = std::int64_t{s.first_word} + w + high;
       const std::uint64_t here = moved << low;
-      const std::uint64_t behind = low == 0 ? 0 : moved >> (64 - low);
+      const std::uint64_t rest = low == 0 ? 0 : moved >> (64 - low);
       if (here != 0) {  // all neighbours exist, so a word outside has no bit
         out[to] |= here;
       }
-      if (behind != 0) {
-        out[to + 1] |= behind;
+      if (rest != 0) {
+        out[to + 1] |= rest;
       }
     }
   }

@@ -19,7 +19,7 @@ namespace detail::constraints {
 /// The texts of a vocabulary as a trie in depth-first order.
 struct trie {
   /// By node, in depth-first order, children by byte: its byte, its depth (1 for the first byte),
-  /// the node behind its subtree, and its text, an index, or no_text.
+  /// the node after its subtree, and its text, an index, or no_text.
   std::vector<std::uint8_t> byte;
   std::vector<std::uint32_t> depth;
   std::vector<std::uint32_t> end;
@@ -60,8 +60,8 @@ class vocabulary {
  public:
   /// Takes the bytes of every token, "" for tokens without text, which then occur in no string of a
   /// language. The mask token and the EOS token never count as text. `also_eos` are further tokens
-  /// that end an answer, such as the end of a chat turn: like the EOS token they may stand behind
-  /// a complete string, and behind them only such tokens.
+  /// that end an answer, such as the end of a chat turn: like the EOS token they may stand after
+  /// a complete string, and after them only such tokens.
   ///
   /// Cost: O(bytes log vocab), 0.1 s and 15 MB for 150,000 tokens.
   /// Errors: std::invalid_argument unless there is an entry for each token of the model.

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/layer.hpp>
 #include <unmask/core/logits.hpp>
+#include <unmask/core/part/layer.hpp>
 #include <unmask/core/validate_rows.hpp>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/types.hpp>
-#include <unmask/core/write_number.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <cstddef>
 #include <cstdio>

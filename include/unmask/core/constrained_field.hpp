@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/plan.hpp>
-#include <unmask/core/sequence_view.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 /// constrained_field::state of a field that begins with the first token of the language.
 inline constexpr std::uint32_t from_start = 0xffffffffU;
 
-/// constrained_field::behind of a field behind which any number of tokens may follow.
+/// constrained_field::tokens_after of a field after which any number of tokens may follow.
 inline constexpr index_t any_number = -1;
 
 namespace detail {
@@ -29,15 +29,20 @@ struct constrained_field {
   detail::any_constraint* language = nullptr;
   /// First position of the field, counted from the end of the prompt.
   index_t first = 0;
-  /// One behind the last position, counted likewise; the end of the sequence if that is lower.
+  /// One after the last position, counted likewise; the end of the sequence if that is lower.
   index_t last = 0x7fffffff;
   /// Tokens that follow the field in later sequences: of an answer that a host decodes block by
   /// block, those of the later blocks. any_number: as many as it takes.
-  index_t behind = 0;
+  index_t tokens_after = 0;
   /// The state before the field: session::constraint_state() of the block before.
   std::uint32_t state = from_start;
   /// Whether a token that is certain is written without a forward pass.
   bool fill = true;
+  /// Whether a candidate that the gate refuses is read again, under the tokens that are possible by
+  /// then, and committed with the best of them in the same step: a rule with a fixed number of
+  /// passes keeps it. A canvas always does so at its end. The logits are then needed until the step
+  /// is decided: not with read() in pieces.
+  bool read_again = false;
 };
 
 namespace detail {
@@ -56,11 +61,19 @@ struct answer_start {
   const token_id* tokens = nullptr;
   std::span<const std::uint8_t> editable;  ///< as start_options::editable
   std::span<const token_id> suppressed;
+  bool read_again = false;  ///< in all fields, as constrained_field::read_again
   /// Whether the policy's parts allow a token at a position; null: all.
   bool (*allows)(const void* policy, token_id token, index_t position) = nullptr;
   const void* policy = nullptr;
   index_t window = 0;
   bool trace = false;
+};
+
+/// Reads the row of a scored position of a slot once more, under the tokens that are possible by
+/// then: given by a backend while it decides.
+struct second_reader {
+  void* backend = nullptr;
+  void (*read)(void* backend, index_t slot, index_t i) = nullptr;
 };
 
 /// The constraints of a running sequence, as its steps see them. Positions are those of the
@@ -82,6 +95,11 @@ class constrained_answer {
   virtual void mask(index_t position) = 0;
   /// True if no other token is possible at a position, which is to be filled then.
   [[nodiscard]] virtual bool is_certain(index_t position) = 0;
+  /// Whether a refused candidate is read again, at a position or at any.
+  [[nodiscard]] virtual bool reads_again(index_t position) = 0;
+  [[nodiscard]] virtual bool reads_again() = 0;
+  /// The lowest token that is possible at a position; no_token outside all fields.
+  [[nodiscard]] virtual token_id lowest(index_t position) = 0;
   /// Chooses a token for a position; the next place_tokens() returns it. Returns false outside all
   /// fields.
   [[nodiscard]] virtual bool place(index_t position) = 0;
@@ -96,6 +114,8 @@ class constrained_answer {
   /// The lists of a step, with room for a token at each position; traced() is null without a trace.
   [[nodiscard]] virtual commit_entry* entries() = 0;
   [[nodiscard]] virtual candidate_entry* traced() = 0;
+
+  second_reader rows;
 
  protected:
   constrained_answer() = default;

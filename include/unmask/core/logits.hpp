@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/held_list.hpp>
+#include <unmask/core/part/held_list.hpp>
 #include <unmask/core/random.hpp>
 
 #include <concepts>
@@ -315,7 +315,7 @@ struct row_input : row_options {
 };
 
 /// Identity: the logits transform of a policy that has none.
-struct no_edit {
+struct identity {
   /// The logit as it is.
   [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id) const { return logit; }
 };

@@ -92,7 +92,7 @@ inline constexpr index_t max_rows = index_t{1} << 30;
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;
 
-/// Most branches of one step, of lookahead or of drafts, and most tokens that they place.
+/// Most branches of one step, of lookahead, drafts or a beam, and most tokens that they place.
 inline constexpr index_t max_branches = 16;
 
 /// A token placed at a position: the difference between a branch and its sequence.
@@ -148,10 +148,13 @@ struct plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/reconsider.hpp).
+  /// The tokens of some committed positions are masks in this pass (core/part/reconsider.hpp).
   bool hides = false;
-  /// This pass checks drafts (core/verify.hpp).
+  /// This pass checks drafts (core/part/verify.hpp).
   bool checks = false;
+  /// The branches are the members of a beam (core/part/beam_search.hpp), and so is the sequence
+  /// itself, with tokens of its own: branch 0.
+  bool beam = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.
@@ -164,11 +167,12 @@ struct plan {
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
   /// Number of branches in addition to the sequence itself (the anchor, branch 0): branch b is the
-  /// sequence with the tokens branch[placed(b)] placed, 1 <= b <= branches.
+  /// sequence with the tokens branch[placed(b)] placed, 0 <= b <= branches.
   index_t branches = 0;
   placement branch[max_branches];  ///< The tokens of the branches.
-  /// With drafts: draft b has the first draft_last[b - 1] tokens. 0: lookahead, a token a branch.
-  unsigned char draft_last[max_branches] = {};
+  /// With drafts: draft b has the first placed_last[b] tokens. With a beam: member b has those from
+  /// placed_last[b - 1] to placed_last[b]. Else 0: lookahead, a token a branch.
+  unsigned char placed_last[1 + max_branches] = {};
   /// End of the scored range of branch b; its query range is shorter by the same amount. Equals
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
@@ -176,10 +180,13 @@ struct plan {
   /// The branch that won the last step: keep its K/V.
   index_t winner = 0;
 
-  /// The tokens of branch b, as indices into `branch`; none for the sequence itself.
+  /// The tokens of branch b, as indices into `branch`; none for the sequence itself but in a beam.
   [[nodiscard]] UNMASK_HD range placed(index_t b) const {
-    const index_t draft = b > 0 ? draft_last[b - 1] : 0;
-    return b == 0 || draft > 0 ? range{0, draft} : range{b - 1, b};
+    const index_t last = placed_last[b];
+    if (beam) {
+      return {b > 0 ? placed_last[b - 1] : 0, last};
+    }
+    return b == 0 || last > 0 ? range{0, last} : range{b - 1, b};
   }
   /// True if branch b places a token at a position.
   [[nodiscard]] UNMASK_HD bool places(index_t b, index_t position) const {
@@ -301,12 +308,14 @@ struct sequence_report {
   /// Rows whose statistics were NaN or infinite.
   index_t invalid_rows = 0;
   /// Rows that were read twice, because the columns held after the first read did not determine the
-  /// result of a truncation (policy/logits/truncation.hpp).
+  /// result of a truncation (policy/logits/truncation.hpp), or for constrained_field::read_again.
   index_t second_reads = 0;
   /// Size of committed(): tokens that the last step wrote.
   index_t last_commits = 0;
   /// Size of probabilities(): tokens that the policy probed in the last step.
   index_t last_probabilities = 0;
+  /// Lowest position whose text the last step moved; -1 if it moved none.
+  index_t last_moved = -1;
   /// Size of candidates() of the last step; 0 without trace.
   index_t last_candidates = 0;
   /// Candidates that a constraint, or a part that gates, refused and that stayed as they were.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/composition.hpp>
-#include <unmask/core/goes_together.hpp>
-#include <unmask/core/part_check.hpp>
+#include <unmask/core/part/composition.hpp>
+#include <unmask/core/part/composition_rules.hpp>
+#include <unmask/core/part/part_check.hpp>
+#include <unmask/core/part/traits.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
-#include <unmask/core/traits.hpp>
 
 #include <utility>
 
@@ -114,8 +114,9 @@ template <class P>
 inline constexpr bool has_stage =
     ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
     logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
-    drafting<P> || drawing<P> || renoising<P> || candidate_filter<P> || truncating<P> ||
-    probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> || block_rewriting<P>;
+    drafting<P> || beam_searching<P> || drawing<P> || renoising<P> || candidate_filter<P> ||
+    truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> ||
+    block_rewriting<P>;
 
 template <class P, class Parts>
 consteval void check_composition() {
@@ -157,53 +158,55 @@ struct constants_of<type_list<Part...>> {
   static constexpr bool varies = false;
 
   /// True when committed positions may become candidates again.
-  static constexpr bool remasks = together.remasks;
+  static constexpr bool remasks = together.remasks > 0;
   /// True when committed positions are read again because a part may rewrite them.
-  static constexpr bool edits_tokens = together.rewrites;
+  static constexpr bool edits_tokens = together.rewrites > 0;
   /// True when a part rewrites the scored block as a whole, and may move text in it.
-  static constexpr bool rewrites_blocks = together.rewrites_blocks;
+  static constexpr bool rewrites_blocks = together.rewrites_blocks > 0;
   /// True when a part looks at committed tokens again without them.
-  static constexpr bool reconsiders = together.reconsiderations > 0;
+  static constexpr bool reconsiders = together.reconsiders > 0;
   /// True when the schedule has passes that check drafts.
-  static constexpr bool verifies = together.verifies;
+  static constexpr bool verifies = together.verifies > 0;
   /// True when committed positions are read in a shadow segment.
-  static constexpr bool shadows = together.shadows;
+  static constexpr bool shadows = together.shadows > 0;
   /// True when a part decides on a canvas, whose positions stay masked until the end.
-  static constexpr bool renoises = together.renoises;
+  static constexpr bool renoises = together.renoises > 0;
   /// True when a part allows or refuses tokens that are about to be committed.
-  static constexpr bool gates = together.gates;
+  static constexpr bool gates = together.gates > 0;
   /// True when a part has a step reduction over the candidates.
-  static constexpr bool reduces = together.reduces;
-  /// True when a part uses branches, of lookahead or drafts.
-  static constexpr bool branches = together.branches();
+  static constexpr bool reduces = together.reduces > 0;
+  /// True when a part uses branches, of lookahead, drafts or a beam.
+  static constexpr bool branches = together.has_branches();
   /// True when a part uses lookahead branches.
-  static constexpr bool looks_ahead = together.lookaheads > 0;
+  static constexpr bool looks_ahead = together.branches > 0;
   /// True when a part uses drafts.
-  static constexpr bool drafts = together.draftings > 0;
+  static constexpr bool drafts = together.drafts > 0;
+  /// True when a part uses a beam.
+  static constexpr bool beams = together.beams > 0;
   /// True when parts keep only the most probable tokens of a row.
-  static constexpr bool truncates = together.truncations > 0;
+  static constexpr bool truncates = together.truncates > 0;
   /// True when a part edits rows depending on the tokens around the position.
-  static constexpr bool reads_sequence = together.reads_sequence;
+  static constexpr bool reads_sequence = together.reads_sequence > 0;
   /// True when a part reads the probability of committed tokens.
-  static constexpr bool tracks_current = together.tracks_current;
+  static constexpr bool tracks_current = together.tracks_current > 0;
   /// True when a part narrows the range that a forward pass computes: the engine has to keep K/V.
   static constexpr bool caches = together.caches > 0;
   /// True when a part selects the positions that a layer computes, or excludes single positions
   /// from a pass: the engine then calls session::pass().
-  static constexpr bool layered = together.layered();
+  static constexpr bool layered = together.is_layered();
   /// Most tokens that are tracked at one position.
-  static constexpr index_t tracks = together.tracks();
+  static constexpr index_t tracks = together.tracked_tokens();
   /// Most tokens that its parts probe at one position.
   static constexpr index_t probes = together.probes;
   /// True when a part compares rows with those of the previous step, which the session then keeps.
   /// State: 4 bytes a column for each position of the window.
-  static constexpr bool compares = together.compares;
+  static constexpr bool compares = together.compares > 0;
   /// True when candidates are ranked within their spans because a part declares `needs_spans`.
-  static constexpr bool needs_spans = together.needs_spans;
+  static constexpr bool needs_spans = together.needs_spans > 0;
   /// True when a part names anchors among the candidates.
-  static constexpr bool anchors = together.anchorings > 0;
+  static constexpr bool anchors = together.anchors > 0;
   /// True if a part may need rows after the scored range.
-  static constexpr bool reads_ahead = together.reads_ahead;
+  static constexpr bool reads_ahead = together.reads_ahead > 0;
 };
 
 }  // namespace detail
@@ -245,7 +248,7 @@ class policy : public detail::constants_of<
                   "a policy needs exactly one ranking, such as by_confidence{}");
     static_assert(((detail::is_meant_to_commit<Parts> ? 1 : 0) + ... + 0) == 1,
                   "a policy needs exactly one commit rule: join several with && or ||");
-    composition_rules::check<policy>();
+    all_composition_rules::check<policy>();
     static_assert(
         (detail::has_stage<Parts> && ...),
         "a part of this policy has no function that a step calls: check the names, the arguments "

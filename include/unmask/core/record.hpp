@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/field.hpp>
+#include <unmask/core/part/truncated.hpp>
 #include <unmask/core/top3_mass.hpp>
-#include <unmask/core/truncated.hpp>
 
 namespace UNMASK_NAMESPACE {
 

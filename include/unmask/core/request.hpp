@@ -10,11 +10,11 @@ namespace UNMASK_NAMESPACE {
 /// The share of one sequence, or of one of its branches, in a forward pass.
 struct segment {
   index_t slot = 0;  ///< Index of the sequence in the session.
-  /// 0 is the sequence itself. Branch b > 0 is the sequence with the tokens `placed` written at
-  /// their positions, in this forward pass only; it may be computed in the same batch.
+  /// 0 is the sequence itself. Branch b is the sequence with the tokens `placed` written at their
+  /// positions, in this forward pass only; it may be computed in the same batch.
   index_t branch = 0;
-  /// The tokens of the branch, and where they stand: one with lookahead, one or more with drafts,
-  /// none of the sequence itself. Valid until supply().
+  /// The tokens of the branch, and where they stand: one with lookahead, one or more with drafts or
+  /// a beam; none of branch 0, but in a beam of several members. Valid until supply().
   std::span<const placement> placed;
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `keys`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -24,6 +24,7 @@ struct semi_autoregressive {
   };
 
   static constexpr statistics required = stat::none;
+  static constexpr bool decides_one_block = true;
   static constexpr part_label label{
       "semi_autoregressive", "one block after another, from left to right; the default schedule"};
   static constexpr knob<semi_autoregressive> knobs[] = {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/constrained_field.hpp>
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/core/validate_rows.hpp>
 #include <unmask/core/walk.hpp>
@@ -310,6 +310,8 @@ template <class Policy>
   };
   for_each_part<Policy, &part_traits::branches>(add);
   for_each_part<Policy, &part_traits::drafts>(add);
+  for_each_part<Policy, &part_traits::beams>(
+      [&](auto part) { branches += p.template part_at<decltype(part)::value>().width - 1; });
   return branches;
 }
 

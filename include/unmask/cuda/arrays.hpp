@@ -12,13 +12,12 @@ namespace UNMASK_NAMESPACE::device {
 
 using arena = step::array_layout<256>;
 
-/// Most entries of a slot's report of one step: a commit at each position and the token of a
-/// branch, and the candidates if they are traced.
+/// Most entries of a slot's report of one step, and of its candidates if they are traced.
 [[nodiscard]] inline std::size_t commits_per_slot(const session_capacity& capacity) {
-  return static_cast<std::size_t>(capacity.window) + 1;
+  return static_cast<std::size_t>(step::most_commits(capacity));
 }
 [[nodiscard]] inline std::size_t candidates_per_slot(const session_capacity& capacity) {
-  return capacity.trace ? static_cast<std::size_t>(capacity.window) : 0;
+  return capacity.trace ? commits_per_slot(capacity) : 0;
 }
 
 /// Most probe results of one step of a slot.

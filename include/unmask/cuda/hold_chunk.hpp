@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/held_list.hpp>
+#include <unmask/core/part/held_list.hpp>
 #include <unmask/cuda/stage_chunk.hpp>
 #include <unmask/step/sort.hpp>
 

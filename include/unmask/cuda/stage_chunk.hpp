@@ -158,7 +158,7 @@ UNMASK_HD void stage(const auto& b,
     });
   }
   const token_id token = row.first_token + first;
-  if constexpr (!std::is_same_v<Edit, no_edit>) {
+  if constexpr (!std::is_same_v<Edit, identity>) {
     unrolled<2 * lane_columns>([&](index_t i) {
       const index_t column = detail::column_of(b, i);
       if (column < count) {

@@ -11,7 +11,7 @@
 #include <unmask/host/row_readers.hpp>
 #include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
-#include <unmask/host/slot_edit.hpp>
+#include <unmask/host/slot_transform.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/state_bytes.hpp>
@@ -91,6 +91,14 @@ class on_host::workspace {
 
   /// Reads the rows enqueued so far, of all sequences together.
   void run();
+
+  /// Errors: std::logic_error if the rows of a segment must stay until the step is decided.
+  void check_read(const segment& s) const {
+    auto* const answer = answer_of(s.slot);
+    check_order(answer == nullptr || !answer->reads_again(),
+                "read() of a sequence whose constraints read refused candidates again: their rows "
+                "must stay until the step is decided, so supply() the whole request");
+  }
 
   /// Reads the remaining rows and decides the slots of these segments.
   void decide(std::span<const segment> segments);
@@ -239,6 +247,19 @@ class on_host::workspace {
   /// memory for it.
   [[nodiscard]] const std::uint32_t*
   mask_of(unmask::detail::constrained_answer& answer, index_t position, const std::uint32_t* given);
+  /// Reads the row of scored position i of a slot once more, under the tokens that are possible by
+  /// now; a row without a finite logit then has the lowest of them.
+  void read_again(index_t slot, index_t i);
+  /// True if a sequence with constraints may read rows again.
+  [[nodiscard]] bool keeps_rows() const {
+    bool any = false;
+    for (const auto& answer : answers_) {
+      any = any || (answer.get() != nullptr && answer.get()->reads_again());
+    }
+    return any;
+  }
+  /// Removes the rows of a step.
+  void clear_rows();
   /// Ends the constraints of a slot whose sequence has ended.
   void finish(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
@@ -298,7 +319,8 @@ class on_host::workspace {
                    row_options& in,
                    const step::slot_memory<Policy>& m,
                    const segment& s,
-                   index_t i) {
+                   index_t i,
+                   const std::uint32_t* given) {
     const std::size_t r = kind.rows.size() - 1;
     in.columns = model_.vocab;
     m.exclude_tokens(in, segment_of_slot(s), i);
@@ -312,36 +334,36 @@ class on_host::workspace {
                        m.place_of(segment_of_slot(s), i),
                        m.status->next.score.first + i,
                        in.allowed,
-                       in.excluded_logits};
+                       in.excluded_logits,
+                       given};
   }
 
-  // Truncates the rows just read, each from its held columns or, if these are not enough, by a
-  // second read; the logits are still available.
-  void truncate(auto& kind) {
-    const auto cut_off = [&](index_t r) noexcept {
-      const auto at = static_cast<std::size_t>(r);
-      const step::slot_memory<Policy>& m = slots_[slot_of(kind.targets[at])];
-      kind.again[at] = 0;
-      if (!step::truncates_now(*m.policy)) {
-        return;
-      }
-      const index_t branch = kind.targets[at].index / m.window;
-      const index_t i = kind.targets[at].index % m.window;
-      const bool proved = step::keep_held(
-          serial{}, m, branch, i, kind.rows.held(at), [&](auto& row, const auto&... how) {
-            return kind.rows.template cut_held<step::cut_room<Policy>>(at, row, how...);
-          });
-      if (!proved) {
-        kind.again[at] = 1;
-        kind.rows.read_again(
-            at, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
-      }
-    };
-    where_.executor.run(static_cast<index_t>(kind.rows.size()), cut_off);
-    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
-      statuses_[slot_of(kind.targets[r])].report.second_reads += kind.again[r];
+  // Copies the record of row r to its slot.
+  template <statistics S>
+  void take_row(host::rows_of_kind<S, Policy>& kind, std::size_t r);
+
+  // Truncates a row just read from its held columns or, if these are not enough, by a second read;
+  // the logits are still available.
+  void truncate(auto& kind, std::size_t r) {
+    const step::slot_memory<Policy>& m = slots_[slot_of(kind.targets[r])];
+    kind.again[r] = 0;
+    if (!step::truncates_now(*m.policy)) {
+      return;
+    }
+    const index_t branch = kind.targets[r].index / m.window;
+    const index_t i = kind.targets[r].index % m.window;
+    const bool proved = step::keep_held(
+        serial{}, m, branch, i, kind.rows.held(r), [&](auto& row, const auto&... how) {
+          return kind.rows.template cut_held<step::cut_room<Policy>>(r, row, how...);
+        });
+    if (!proved) {
+      kind.again[r] = 1;
+      kind.rows.read_again(
+          r, m.row(branch, i), m.kept_apart(branch, i), step::truncation_of(*m.policy));
     }
   }
+  // Truncates the rows from `first` on.
+  void truncate_from(auto& kind, std::size_t first);
 
   [[nodiscard]] static std::size_t slot_of(const host::row_target& t) {
     return static_cast<std::size_t>(t.slot);

@@ -26,15 +26,14 @@ struct allowed_by_parts {
 };
 
 UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies);
+check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies);
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool renoises, bool rewrites_blocks, bool verifies) {
+check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies) {
   const char* const why =
       branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
       : remasks
           ? "remask_below yet: committed positions that compete would have to be tested as masked"
-      : renoises ? "a canvas yet: it commits all positions at once, from a last pass"
       : rewrites_blocks
           ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
       : verifies
@@ -60,7 +59,6 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
   }
   host::detail::check_constrained(step::branches_now(policy),
                                   step::remasks_now(policy),
-                                  step::renoises_now(policy),
                                   step::rewrites_blocks_now(policy),
                                   step::verifies_now(policy) || step::reconsiders_now(policy));
   token_id suppressed[max_suppressed];
@@ -78,6 +76,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
                                      .tokens = tokens.data,
                                      .editable = options.editable,
                                      .suppressed = {suppressed, static_cast<std::size_t>(count)},
+                                     .read_again = step::renoises_now(policy),
                                      .window = capacity_.window,
                                      .trace = capacity_.trace};
   if constexpr (step::stages<Policy>::restricts > 0) {
@@ -136,7 +135,7 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
   const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(s.slot)];
   const range read = m.read_range();
   const index_t of_slot = segment_of_slot(s);
-  const host::row_edit edit = host::slot_edit(m);
+  const host::row_transform edit = host::slot_transform(m);
   auto* const answer = answer_of(s.slot);
   rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
     for (index_t i = 0; i < read.size(); ++i) {
@@ -146,6 +145,7 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
       }
       const index_t r = row_of(m, s, position, i);
       row_modifiers<T> modifier = modifiers.from_row(r);
+      const std::uint32_t* const given = modifier.allowed;
       if (answer != nullptr) {
         modifier.allowed = mask_of(*answer, position, modifier.allowed);
       }
@@ -154,34 +154,87 @@ void on_host::workspace<Policy>::enqueue(const segment& s,
       in.unconditional = modifier.unconditional;
       in.allowed = modifier.allowed;
       in.cfg_scale = modifier.cfg_scale;
-      set_options(kind, in, m, s, i);
+      set_options(kind, in, m, s, i, given);
     }
   });
 }
 
 template <class Policy>
+template <statistics S>
+void on_host::workspace<Policy>::take_row(host::rows_of_kind<S, Policy>& kind, std::size_t r) {
+  const host::row_target& t = kind.targets[r];
+  const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+  const range columns = {0, model_.vocab};
+  record<Policy::required>& row = m.records[t.index];
+  copy_statistics<S>(kind.rows[r], row);
+  step::name_token(m, t.position, columns, t.allowed, row);
+  step::name_listed(
+      m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::truncate_from(auto& kind, std::size_t first) {
+  const auto cut_off = [&](index_t k) noexcept {
+    truncate(kind, first + static_cast<std::size_t>(k));
+  };
+  where_.executor.run(static_cast<index_t>(kind.rows.size() - first), cut_off);
+  for (std::size_t r = first; r < kind.rows.size(); ++r) {
+    statuses_[slot_of(kind.targets[r])].report.second_reads += kind.again[r];
+  }
+}
+
+template <class Policy>
 void on_host::workspace<Policy>::run() {
   rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
+    const std::size_t first = kind.rows.read_count();
     kind.rows.run();
-    for (std::size_t r = 0; r < kind.rows.size(); ++r) {
-      const host::row_target& t = kind.targets[r];
-      const step::slot_memory<Policy>& m = slots_[slot_of(t)];
-      const range columns = {0, model_.vocab};
-      record<Policy::required>& row = m.records[t.index];
-      copy_statistics<S>(kind.rows[r], row);
-      step::name_token(m, t.position, columns, t.allowed, row);
-      step::name_listed(
-          m, t.position - m.status->next.score.first, columns, t.allowed, t.excluded_logits);
+    for (std::size_t r = first; r < kind.rows.size(); ++r) {
+      take_row(kind, r);
     }
     if constexpr (host::rows_of_kind<S, Policy>::truncates) {
-      truncate(kind);
+      truncate_from(kind, first);
     }
-    kind.rows.clear();
   });
   for (const auto& answer : answers_) {
     if (answer.get() != nullptr) {
       answer.get()->release();
     }
+  }
+  if (!keeps_rows()) {
+    clear_rows();
+  }
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::clear_rows() {
+  rows_.for_each([](auto& kind) { kind.rows.clear(); });
+}
+
+template <class Policy>
+void on_host::workspace<Policy>::read_again(index_t slot, index_t i) {
+  const step::slot_memory<Policy>& m = memory_of(slot);
+  auto& answer = *answer_of(slot);
+  const index_t position = m.status->next.score.first + i;
+  rows_.visit(step::row_kind_of(*m.policy), [&](auto& kind) {
+    const std::size_t r = kind.find(slot, m.place_of(0, i));
+    if (r == kind.rows.size()) {
+      return;  // nothing was read there: a candidate of a step before
+    }
+    answer.release();  // all masks were read; there is room for one
+    bool is_there = true;
+    kind.targets[r].allowed = answer.mask(position, kind.targets[r].given, is_there);
+    kind.rows.run(r, kind.targets[r].allowed);
+    take_row(kind, r);
+    if constexpr (std::remove_cvref_t<decltype(kind)>::truncates) {
+      truncate(kind, r);
+    }
+    m.reset(m.cell_of(position));  // what parts know of it was of the first read
+    step::phase::process_again(m, i);
+    ++m.status->report.second_reads;
+  });
+  record<Policy::required>& row = m.row(i);
+  if (!row.valid() && !answer.admits(position, step::phase::proposal(m, i))) {
+    row.token = answer.lowest(position);
   }
 }
 
@@ -193,10 +246,17 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
   }
   for (const segment& s : segments) {
     if (segment_of_slot(s) == 0) {
-      step::decide(serial{}, with_lists(s.slot), answer_of(s.slot));
+      auto* const answer = answer_of(s.slot);
+      if (answer != nullptr) {
+        answer->rows = {this, [](void* self, index_t slot, index_t i) {
+                          static_cast<workspace*>(self)->read_again(slot, i);
+                        }};
+      }
+      step::decide(serial{}, with_lists(s.slot), answer);
       finish(s.slot);
     }
   }
+  clear_rows();
 }
 
 }  // namespace unmask

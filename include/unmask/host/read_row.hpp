@@ -3,7 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/host/held_pool.hpp>
-#include <unmask/host/row_edit.hpp>
+#include <unmask/host/row_transform.hpp>
 #include <unmask/host/simd.hpp>
 #include <unmask/stats/canonical.hpp>
 #include <unmask/stats/compare.hpp>
@@ -65,7 +65,7 @@ struct row_kernel;
 template <>
 struct row_kernel<portable_vectors> {
   template <statistics S, element T>
-  static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
+  static record<S> read_run(const row_input<T>& row, range chunks, row_transform edit) {
     alignas(64) float z[canonical::chunk_columns];
     canonical::chunk_tree<S> tree;
     held_of<S> held(row.held);
@@ -122,12 +122,12 @@ namespace UNMASK_NAMESPACE::host {
 /// columns then join those in `held`. NaN never becomes the best and makes the sums NaN
 /// (canonical::fold_chunk); NaN of a token that is not allowed, or excluded, is ignored.
 ///
-/// `edit` (row_edit) must be copyable and pure, and should call math::fma where a product is added,
-/// or instruction sets may differ in a bit. `level` must be available.
-/// Cost: O(columns), one pass over memory, 9 KB of stack, no allocation.
+/// `edit` (row_transform) must be copyable and pure, and should call math::fma where a product is
+/// added, or instruction sets may differ in a bit. `level` must be available. Cost: O(columns), one
+/// pass over memory, 9 KB of stack, no allocation.
 template <statistics S, element T>
 [[nodiscard]] record<S>
-read_run(const row_input<T>& row, range chunks, row_edit edit, instruction_set level) {
+read_run(const row_input<T>& row, range chunks, row_transform edit, instruction_set level) {
   UNMASK_EXPECTS(0 <= chunks.first && chunks.last <= canonical::chunks_of(row.columns));
   return with_vectors(level, [&]<class Simd>(Simd) {
     return detail::row_kernel<Simd>::template read_run<S>(row, chunks, edit);
@@ -137,7 +137,8 @@ read_run(const row_input<T>& row, range chunks, row_edit edit, instruction_set l
 /// Returns the record of one row, and writes the edited logits of its excluded tokens and its held
 /// columns. See read_run.
 template <statistics S, element T>
-[[nodiscard]] record<S> read_row(const row_input<T>& row, row_edit edit, instruction_set level) {
+[[nodiscard]] record<S>
+read_row(const row_input<T>& row, row_transform edit, instruction_set level) {
   clear_excluded_logits(row);
   if (provides_v<S, stat::kept> && row.held != nullptr) {
     row.held->clear();

@@ -3,7 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/host/executor.hpp>
-#include <unmask/host/row_edit.hpp>
+#include <unmask/host/row_transform.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ inline constexpr std::int64_t parallel_logits = std::int64_t{1} << 19;
 /// same number with stat::kept. Rows may differ in length. Does not allocate.
 template <statistics S, element T>
 void read_rows(std::span<const row_input<T>> rows,
-               const row_edit* edits,
+               const row_transform* edits,
                record<S>* out,
                executor_ref threads,
                instruction_set level,
@@ -67,14 +67,14 @@ struct division {
 
 template <statistics S, element T>
 void read_rows(std::span<const row_input<T>> rows,
-               const row_edit* edits,
+               const row_transform* edits,
                record<S>* out,
                executor_ref threads,
                instruction_set level,
                std::span<record<S>> scratch,
                std::span<held_tokens> held) {
   const auto count = static_cast<index_t>(rows.size());
-  const auto edit_of = [edits](index_t r) { return edits == nullptr ? row_edit{} : edits[r]; };
+  const auto edit_of = [edits](index_t r) { return edits == nullptr ? row_transform{} : edits[r]; };
   const auto read_whole = [&](index_t r) noexcept {
     out[r] = read_row<S>(rows[static_cast<std::size_t>(r)], edit_of(r), level);
   };
@@ -150,7 +150,7 @@ inline constexpr bool has_kernel = UNMASK_KERNELS != 0;
 
 #  define UNMASK_READ(prefix, bits, type)                                                          \
     prefix template void read_rows<statistics{bits}, type>(std::span<const row_input<type>>,       \
-                                                           const row_edit*,                        \
+                                                           const row_transform*,                   \
                                                            record<statistics{bits}>*,              \
                                                            executor_ref,                           \
                                                            instruction_set,                        \

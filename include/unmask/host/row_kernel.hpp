@@ -25,7 +25,8 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
 
   /// See host::read_run.
   template <statistics S, element T>
-  UNMASK_TARGET static record<S> read_run(const row_input<T>& row, range chunks, row_edit edit) {
+  UNMASK_TARGET static record<S>
+  read_run(const row_input<T>& row, range chunks, row_transform edit) {
     // The result of canonical::fold_chunk, less what has no effect on the record of the run: see
     // canonical::chunk_tree.
     alignas(64) float buffer[canonical::chunk_columns];

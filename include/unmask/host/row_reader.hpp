@@ -36,8 +36,9 @@ class row_reader {
   /// Returns an additional row to be filled in. All rows that are read together have one element
   /// type.
   template <element T>
-  [[nodiscard]] row_input<T>& enqueue(row_edit edit) {
+  [[nodiscard]] row_input<T>& enqueue(row_transform edit) {
     read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
+    allow_ = &row_reader::allow_in_noted<T>;
     if constexpr (holds) {
       read_again_ = &row_reader::read_noted_again<T>;
     }
@@ -46,11 +47,19 @@ class row_reader {
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Reads the enqueued rows: operator[] returns the record of each.
+  /// Reads the rows enqueued since the last run(): operator[] returns the record of each.
   void run() {
-    if (size() > 0) {
-      (this->*read_)();
+    if (size_ > read_count_) {
+      (this->*read_)(read_count_, size_);
+      read_count_ = size_;
     }
+  }
+  /// Number of rows that run() has read.
+  [[nodiscard]] std::size_t read_count() const { return read_count_; }
+  /// Reads row r once more, under another bitmask.
+  void run(std::size_t r, const std::uint32_t* allowed) {
+    (this->*allow_)(r, allowed);
+    (this->*read_)(r, r + 1);
   }
   [[nodiscard]] record<S>& operator[](std::size_t r) { return records_[r]; }
   [[nodiscard]] const record<S>* records() const { return records_.data(); }
@@ -80,7 +89,7 @@ class row_reader {
   }
 
   /// Removes all rows; their logits are no longer needed.
-  void clear() { size_ = 0; }
+  void clear() { size_ = read_count_ = 0; }
 
  private:
   // Memory of a row_input<T>, the same for every T.
@@ -89,16 +98,20 @@ class row_reader {
   };
 
   template <class T>  // not `element T`: clang 14 does not survive that here
-  [[nodiscard]] const row_input<T>* rows() const {
+  [[nodiscard]] row_input<T>* rows() {
     static_assert(sizeof(row_input<T>) == sizeof(place));
-    return std::launder(reinterpret_cast<const row_input<T>*>(rows_.data()));
+    return std::launder(reinterpret_cast<row_input<T>*>(rows_.data()));
   }
 
   template <class T>
-  void read_noted() {
-    read_rows<S, T>({rows<T>(), size_},
-                    edits_.data(),
-                    records_.data(),
+  void allow_in_noted(std::size_t r, const std::uint32_t* allowed) {
+    rows<T>()[r].allowed = allowed;
+  }
+  template <class T>
+  void read_noted(std::size_t first, std::size_t last) {
+    read_rows<S, T>({rows<T>() + first, last - first},
+                    edits_.data() + first,
+                    records_.data() + first,
                     threads_,
                     level_,
                     {scratch_.data(), scratch_.size()},
@@ -119,10 +132,12 @@ class row_reader {
   fixed_array<held_tokens> held_;
   fixed_array<held_tokens> held_scratch_;
   // The rows that are enqueued, [0, size_).
-  fixed_array<row_edit> edits_;
+  fixed_array<row_transform> edits_;
   fixed_array<place> rows_;
   std::size_t size_ = 0;
-  void (row_reader::*read_)() = nullptr;
+  std::size_t read_count_ = 0;
+  void (row_reader::*read_)(std::size_t, std::size_t) = nullptr;
+  void (row_reader::*allow_)(std::size_t, const std::uint32_t*) = nullptr;
   void (row_reader::*read_again_)(std::size_t,
                                   record<Whole>&,
                                   const tracked_logits&,

@@ -14,6 +14,7 @@ struct row_target {
   index_t position = 0;
   const std::uint32_t* allowed = nullptr;
   float* excluded_logits = nullptr;
+  const std::uint32_t* given = nullptr;  ///< the host's own bitmask, of which `allowed` is a part
 };
 
 /// The rows of a step that are read with the statistics S, and where their records go.
@@ -26,6 +27,15 @@ struct rows_of_kind {
       : rows(most, threads, level)
       , targets(most)
       , again(truncates ? most : 0) {}
+
+  /// The row of scored position i of a slot, by slot_memory::place_of(); size() if there is none.
+  [[nodiscard]] std::size_t find(index_t slot, index_t index) const {
+    std::size_t r = 0;
+    while (r < rows.size() && (targets[r].slot != slot || targets[r].index != index)) {
+      ++r;
+    }
+    return r;
+  }
 
   row_reader<S, Policy::required> rows;
   fixed_array<row_target> targets;

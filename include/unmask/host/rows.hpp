@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/layer.hpp>
+#include <unmask/core/part/layer.hpp>
 
 #include <cstring>
 #include <span>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/host/row_edit.hpp>
+#include <unmask/host/row_transform.hpp>
 #include <unmask/stats/row.hpp>
 
 #if UNMASK_KERNELS
@@ -21,9 +21,9 @@ namespace detail {
 // A row of logits without its element type: stage() writes a chunk of edited logits to a buffer.
 struct staged_row {
   const row_options* options;
-  row_edit edit;
+  row_transform edit;
   void (*stage)(const row_options& row,
-                row_edit edit,
+                row_transform edit,
                 index_t first,
                 index_t count,
                 index_t& next_excluded,
@@ -31,11 +31,12 @@ struct staged_row {
 };
 
 template <element T>
-[[nodiscard]] staged_row staged(const row_input<T>& row, row_edit edit, instruction_set level) {
+[[nodiscard]] staged_row
+staged(const row_input<T>& row, row_transform edit, instruction_set level) {
   return {
       &row, edit, with_vectors(level, []<class Simd>(Simd) -> decltype(staged_row::stage) {
         return [](const row_options& options,
-                  row_edit by,
+                  row_transform by,
                   index_t first,
                   index_t count,
                   index_t& next_excluded,
@@ -135,7 +136,7 @@ void read_staged(record<S>& whole,
 template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,
-                row_edit edit,
+                row_transform edit,
                 const tracked_logits& tracked,
                 const truncation& rules,
                 instruction_set level);
@@ -144,7 +145,7 @@ void read_again(record<S>& whole,
 template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,
-                row_edit edit,
+                row_transform edit,
                 const tracked_logits& tracked,
                 const truncation& rules,
                 instruction_set level) {
@@ -158,7 +159,7 @@ void read_again(record<S>& whole,
 #  define UNMASK_SECOND_READ(prefix, bits, type)                                                   \
     prefix template void read_again<statistics{bits}, type>(record<statistics{bits}>&,             \
                                                             const row_input<type>&,                \
-                                                            row_edit,                              \
+                                                            row_transform,                         \
                                                             const tracked_logits&,                 \
                                                             const truncation&,                     \
                                                             instruction_set);

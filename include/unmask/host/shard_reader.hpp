@@ -3,7 +3,7 @@
 
 #include <unmask/core/fixed_array.hpp>
 #include <unmask/host/row_reader.hpp>
-#include <unmask/host/slot_edit.hpp>
+#include <unmask/host/slot_transform.hpp>
 #include <unmask/ranks/message.hpp>
 #include <unmask/step/position.hpp>
 
@@ -44,7 +44,7 @@ class shard_reader {
     while (!columns.empty()) {
       const range node = ranks::first_node(columns, m.state->model.vocab);
       owners_[rows_.size()] = {&m, m.status->next.score.first + i, node, row.allowed};
-      row_input<T>& part = rows_.template enqueue<T>(slot_edit(m));
+      row_input<T>& part = rows_.template enqueue<T>(slot_transform(m));
       part = ranks::part_of(row, node);
       columns.first = node.last;
     }

@@ -19,8 +19,11 @@ struct stage_kernel<UNMASK_SIMD> {
   // mostly excludes, which then need not be read. `next_excluded` is the first excluded token not
   // yet reached.
   template <element T>
-  UNMASK_TARGET static form form_of(
-      const row_input<T>& row, row_edit edit, index_t first, index_t count, index_t next_excluded) {
+  UNMASK_TARGET static form form_of(const row_input<T>& row,
+                                    row_transform edit,
+                                    index_t first,
+                                    index_t count,
+                                    index_t next_excluded) {
     const token_id begin = row.first_token + first;
     const bool excludes =
         next_excluded < row.excluded_count && row.excluded[next_excluded] < begin + count;
@@ -44,7 +47,7 @@ struct stage_kernel<UNMASK_SIMD> {
   // excluded tokens and as padding to complete groups of lanes; advances `next_excluded`.
   template <element T>
   UNMASK_TARGET static void stage(const row_input<T>& row,
-                                  row_edit edit,
+                                  row_transform edit,
                                   index_t first,
                                   index_t count,
                                   index_t& next_excluded,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
+#include <unmask/core/part/layer.hpp>
 
 #include <Eigen/Core>
 
@@ -17,7 +18,8 @@ concept eigen_rows = bool(Derived::IsRowMajor) && int(Derived::InnerStrideAtComp
 
 }  // namespace unmask::detail
 
-/// Makes row-major Eigen matrices, maps and blocks of float row tensors: session.supply(matrix).
+/// Makes row-major Eigen matrices, maps and blocks of float row tensors: session.supply(matrix),
+/// pass.at_layer(layer, matrix, as_state(stored)).
 namespace Eigen {
 
 template <class Derived>
@@ -38,6 +40,27 @@ as_rows(const MapBase<Derived, ReadOnlyAccessors>& m) {
           unmask::detail::counted(static_cast<std::size_t>(m.rows())),
           unmask::detail::counted(static_cast<std::size_t>(m.cols())),
           m.outerStride()};
+}
+
+/// Stored rows of an engine: row r is that of position first + r.
+template <class Derived>
+  requires unmask::detail::eigen_rows<Derived>
+[[nodiscard]] unmask::state_view<float, unmask::memory::host> as_state(PlainObjectBase<Derived>& m,
+                                                                       unmask::index_t first = 0) {
+  const auto rows = as_rows(m);
+  return {m.data(), unmask::range{first, first + rows.rows}, rows.columns, rows.stride};
+}
+
+/// The same of a map or a block, which views what can be written.
+template <class Derived>
+  requires unmask::detail::eigen_rows<Derived>
+[[nodiscard]] unmask::state_view<float, unmask::memory::host>
+as_state(const MapBase<Derived, WriteAccessors>& m, unmask::index_t first = 0) {
+  const auto rows = as_rows(m);
+  return {const_cast<float*>(m.data()),
+          unmask::range{first, first + rows.rows},
+          rows.columns,
+          rows.stride};
 }
 
 }  // namespace Eigen

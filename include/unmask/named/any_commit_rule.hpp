@@ -25,7 +25,7 @@ class any_commit_rule : public commit_rule_expression {
 
   [[nodiscard]] UNMASK_HD bool processes_now() const {
     return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.turns;
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.visits_rows;
     });
   }
 
@@ -143,7 +143,7 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
-  /// The part that remasks the least certain tokens (core/remask_least.hpp), one at most.
+  /// The part that remasks the least certain tokens (core/part/remask_least.hpp), one at most.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
     return any_part([](const auto& operand) {
       using part = std::remove_cvref_t<decltype(operand)>;
@@ -214,7 +214,7 @@ class any_commit_rule : public commit_rule_expression {
     return more;
   }
 
-  /// The part that reconsiders tokens (core/reconsider.hpp), one at most.
+  /// The part that reconsiders tokens (core/part/reconsider.hpp), one at most.
   [[nodiscard]] UNMASK_HD bool reconsiders_now() const {
     return any_part([](const auto& operand) {
       if constexpr (requires { operand.reconsiders_now(); }) {

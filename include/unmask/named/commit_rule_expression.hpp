@@ -91,6 +91,13 @@ class commit_rule_expression {
   [[nodiscard]] index_t limits() const { return limit_count_; }
   /// The profile used by the part calibrated_threshold; unused without that part.
   [[nodiscard]] const calibrated_threshold<>& profile() const { return profile_; }
+  /// True if that part is there and has no profile yet: a threshold_calibrator makes it of the
+  /// first sequence.
+  [[nodiscard]] bool needs_profile() const {
+    return holds<calibrated_place>() && !profile_.calibrated();
+  }
+  /// Gives that part its profile.
+  void set_profile(const calibrated_threshold<>& profile) { profile_ = profile; }
 
   void check(const sequence_shape& g) const {
     profile_.check(g);

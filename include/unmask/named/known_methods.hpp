@@ -2,36 +2,27 @@
 #pragma once
 
 #include <unmask/named/known_part.hpp>
-#include <unmask/policy/presets/methods.hpp>
 
 namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
-/// Refuses a profile that was not calibrated with the paper's settings of the task.
-template <const calibrated_threshold<1>& Settings>
-void check_settings(const named_policy& policy) {
-  const calibrated_threshold<>& p = policy.commit_rule.profile();
-  if (p.cap != Settings.cap || p.slack != Settings.slack || p.mode != Settings.mode ||
-      p.statistic != Settings.statistic) {
-    throw std::invalid_argument(
-        "its profile must have been calibrated with cap " + shortest_text(Settings.cap) +
-        ", slack " + shortest_text(Settings.slack) + ", " +
-        (Settings.mode == profile_mode::block ? "mode block" : "mode step_block") + " and the " +
-        (Settings.statistic == metric::q1 ? "q1" : "median") +
-        "; calibrated_threshold takes any profile");
-  }
-}
-
 inline constexpr known_method methods[] = {
     {"credit_decoding",
      "CreditDecoding: a threshold on logits that are raised for tokens that were best before",
      "threshold(0.9, inclusive=true) + trace_credit"},
+    {"credit_decoding_adaptive",
+     "CreditDecoding without settings: the committed share of the answer is strength and decay",
+     "threshold(0.9, inclusive=true) + adaptive_credit"},
     {"d3llm",
      "d3LLM: certain tokens by entropy, in blocks that start before the one before them is "
      "complete",
      "entropy_below(0.5) + by_entropy + block_pipeline(0.1, 1, 64, whole_canvas=true, "
      "ends_at_eos=false)"},
+    {"dynamic_cache_updating",
+     "Dynamic-dLLM without its thresholds: budgets of positions for each layer, one token a pass; "
+     "needs layer hooks",
+     "tokens_per_step(1) + cache_budget + interval_cache(1, 0)"},
     {"dynamic_dllm",
      "Dynamic-dLLM: budgets of positions for each layer, adaptive thresholds; needs layer hooks",
      "adaptive_threshold + cache_budget + interval_cache(1, 0)"},
@@ -50,21 +41,25 @@ inline constexpr known_method methods[] = {
     {"linear_spec",
      "linear self-speculation: drafts in one pass, checked in a causal one; needs causal attention",
      "threshold(0, inclusive=true) + self_speculation"},
+    {"lopa",
+     "LoPA: a threshold, and branches of the sequence with one more token each",
+     "threshold(0.9) + lookahead(14)"},
     {"lopa_d2f",
      "LoPA over D2F: lookahead over blocks that start before the one before them is complete",
      "threshold(0.9) + lookahead(14) + block_pipeline"},
     {"osdt_gsm8k",
-     "OSDT with its settings for GSM8K; file: a profile calibrated with them",
-     "calibrated_threshold",
-     check_settings<methods::osdt_gsm8k_settings<1>>},
+     "OSDT with its settings for GSM8K; file: a profile that has them, without one it is to be "
+     "made",
+     "calibrated_threshold(cap=0.75, slack=0.2, mode=block, statistic=q1)"},
     {"osdt_gpqa",
-     "OSDT with its settings for GPQA; file: a profile calibrated with them",
-     "calibrated_threshold",
-     check_settings<methods::osdt_gpqa_settings<1>>},
+     "OSDT with its settings for GPQA; file: as osdt_gsm8k",
+     "calibrated_threshold(cap=0.75, slack=0.2, mode=step_block, statistic=median)"},
     {"osdt_humaneval",
-     "OSDT with its settings for HumanEval; file: a profile calibrated with them",
-     "calibrated_threshold",
-     check_settings<methods::osdt_humaneval_settings<1>>},
+     "OSDT with its settings for HumanEval; file: as osdt_gsm8k",
+     "calibrated_threshold(cap=0.8, slack=0.1, mode=block, statistic=q1)"},
+    {"soar",
+     "SOAR: certain tokens at once, the best two orders of uncertain ones in one batch",
+     "at_most(5, threshold(0.95)) + beam"},
 };
 
 }  // namespace detail::table

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/goes_together.hpp>
-#include <unmask/core/write_number.hpp>
+#include <unmask/core/part/composition_rules.hpp>
 #include <unmask/named/file_source.hpp>
 #include <unmask/named/named_policy.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <cmath>
 #include <limits>
@@ -17,9 +17,7 @@ namespace UNMASK_NAMESPACE {
 struct part_argument : knob_text {
   double value = 0.0;  ///< default; 0 or 1 for a flag, the index of a word
 
-  [[nodiscard]] constexpr bool must_be_given() const {
-    return kind == knob_kind::file || (is_list() && list.empty());
-  }
+  [[nodiscard]] constexpr bool must_be_given() const { return is_list() && list.empty(); }
   /// The word with that index.
   [[nodiscard]] std::string_view word(std::size_t index) const {
     std::string_view rest = words;
@@ -127,13 +125,14 @@ class argument_values {
     for (std::size_t i = 0; i < values_.size(); ++i) {
       if (part.arguments[i].must_be_given() && !given_[i]) {
         fail(std::string(part.arguments[i].name) + " of " + std::string(part.name) +
-             " must be given: " + rule_text(part.arguments[i]) + ", such as " +
-             (part.arguments[i].is_list() ? "[1, 2]" : "\"profile.json\""));
+             " must be given: " + rule_text(part.arguments[i]) + ", such as [1, 2]");
       }
     }
     check_lists();
   }
 
+  /// True if argument i is in the text.
+  [[nodiscard]] bool given(std::size_t i) const { return given_[i]; }
   [[nodiscard]] double number(std::size_t i) const { return values_[i].number; }
   /// The list of argument i; empty if none was given.
   [[nodiscard]] const std::vector<double>& list(std::size_t i) const { return values_[i].list; }

@@ -18,7 +18,7 @@ using all_parts = typename joined<
     any_filters::rule::list,
     type_list<temperature, sampling, top_k, top_p, min_p, confidence_after_truncation>,
     token_edits,
-    type_list<remask_below, lookahead_by<any_lookahead_score>, drafts>,
+    type_list<remask_below, lookahead_by<any_lookahead_score>, drafts, beam>,
     schedules,
     type_list<canvas>,
     caches,

@@ -43,7 +43,6 @@ parts_of(std::span<const known_part> known, const known_method& method, const pa
   name_arguments(known, given);
   for (part_text& part : all) {
     part.column = written.column;
-    name_arguments(known, part);
     for (argument_text& argument : part.arguments) {
       argument.value.column = 0;  // of the method
     }
@@ -57,6 +56,7 @@ parts_of(std::span<const known_part> known, const known_method& method, const pa
                                   "', nor has a part of it: " + std::string(method.text));
     }
     part_text& part = to == all.end() ? all[0] : *to;
+    name_arguments(known, part);
     std::erase_if(part.arguments, [&](const argument_text& own) {
       return own.name == argument.name && own.value.column == 0;
     });

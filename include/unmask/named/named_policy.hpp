@@ -9,6 +9,7 @@
 #include <unmask/named/any_ranking.hpp>
 #include <unmask/named/any_schedule.hpp>
 #include <unmask/named/policy_text.hpp>
+#include <unmask/policy/beam.hpp>
 #include <unmask/policy/drafts.hpp>
 #include <unmask/policy/lookahead.hpp>
 
@@ -39,7 +40,8 @@ struct named_policy
                                              any_edits_tokens,
                                              placed<remask_below>,
                                              placed<lookahead_by<any_lookahead_score>>,
-                                             placed<drafts>>> {
+                                             placed<drafts>,
+                                             placed<beam>>> {
   static constexpr bool varies = true;
   /// Plain rows with a draw; those that hold columns for a truncation; those that are compared.
   using row_kinds = statistics_list<named_statistics | stat::sampled,
@@ -61,6 +63,7 @@ struct named_policy
   placed<remask_below> remask = {{.confidence = 0.0F}};
   placed<lookahead_by<any_lookahead_score>> lookahead = {{.branches = 0}};
   placed<unmask::drafts> drafted = {{.branches = 0}};
+  placed<unmask::beam> searched = {{.width = 1}};
   /// Number of parts, those inside any_of and all_of counted one by one.
   index_t count = 0;
   /// Name of a part that depends on more than one step; empty if there is none.
@@ -91,7 +94,7 @@ struct named_policy
     }
     if (schedule.rewrites_blocks_now()) {
       throw std::invalid_argument(
-          "a policy that moves text cannot be replayed: a trace does not tell what moved");
+          "a policy that moves text cannot be replayed: a replay commits tokens and moves none");
     }
     const replay_by_address again{&trace};
     named_policy p;
@@ -150,6 +153,9 @@ struct named_policy
   [[nodiscard]] UNMASK_HD const placed<unmask::drafts>& of(const placed<unmask::drafts>*) const {
     return drafted;
   }
+  [[nodiscard]] UNMASK_HD const placed<unmask::beam>& of(const placed<unmask::beam>*) const {
+    return searched;
+  }
 };
 static_assert(std::is_trivially_copyable_v<named_policy>);
 
@@ -160,8 +166,6 @@ struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line
   std::string_view text;
-  /// Throws std::invalid_argument for a composition that is not the method; may be null.
-  void (*check)(const named_policy& policy) = nullptr;
 };
 
 }  // namespace unmask

@@ -64,22 +64,22 @@ enum class part_stage : std::uint8_t {
 /// The stage of a part type.
 template <class P>
 [[nodiscard]] constexpr part_stage stage_of() {
-  return layer_rule<P>                  ? part_stage::layer_rule
-         : block_rewriting<P>           ? part_stage::schedule
-         : ranking<P>                   ? part_stage::ranking
-         : detail::basic_commit_rule<P> ? part_stage::commit_rule
-         : probing<P>                   ? part_stage::probe
-         : scheduling<P>                ? part_stage::schedule
-         : token_editing<P>             ? part_stage::token_editing
-         : remasking<P>                 ? part_stage::remask
-         : branching<P> || drafting<P>  ? part_stage::branches
-         : stopping<P>                  ? part_stage::stop
-         : caching<P> || evicting<P>    ? part_stage::cache
-         : logits_processor<P>          ? part_stage::logits_processor
-         : candidate_filter<P>          ? part_stage::filter
-         : drawing<P>                   ? part_stage::draw
-         : truncating<P>                ? part_stage::truncation
-                                        : part_stage::logits_transform;
+  return layer_rule<P>                                      ? part_stage::layer_rule
+         : block_rewriting<P>                               ? part_stage::schedule
+         : ranking<P>                                       ? part_stage::ranking
+         : detail::basic_commit_rule<P>                     ? part_stage::commit_rule
+         : probing<P>                                       ? part_stage::probe
+         : scheduling<P>                                    ? part_stage::schedule
+         : token_editing<P>                                 ? part_stage::token_editing
+         : remasking<P>                                     ? part_stage::remask
+         : branching<P> || drafting<P> || beam_searching<P> ? part_stage::branches
+         : stopping<P>                                      ? part_stage::stop
+         : caching<P> || evicting<P>                        ? part_stage::cache
+         : logits_processor<P>                              ? part_stage::logits_processor
+         : candidate_filter<P>                              ? part_stage::filter
+         : drawing<P>                                       ? part_stage::draw
+         : truncating<P>                                    ? part_stage::truncation
+                                                            : part_stage::logits_transform;
 }
 
 }  // namespace unmask

@@ -152,6 +152,8 @@ void put(parts p, values v, const P& part) {
     put_only(p.lookahead, p, v, part);
   } else if constexpr (std::is_same_v<P, drafts>) {
     put_only(p.drafted, p, v, part);
+  } else if constexpr (std::is_same_v<P, beam>) {
+    put_only(p.searched, p, v, part);
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.draw.has_canvas = p.transform.has_canvas = true;
     p.draw.noise = p.transform.of_canvas = part;
@@ -238,15 +240,33 @@ struct entry_of<P> {
   }
 };
 
-// Whether the profile fits the blocks of a sequence is checked when the sequence starts.
+// Without a file: the rule that decodes the sequence to record, with the settings of the profile to
+// be made. Whether a profile fits the blocks of a sequence is checked when the sequence starts.
 template <>
 struct entry_of<calibrated_threshold<>> {
-  static constexpr part_argument before[] = {{}};
-  static constexpr part_argument after[] = {{{"file", knob_kind::file}, 0.0}};
+  using part_type = calibrated_threshold<>;
+  static constexpr part_argument before[] = {{{"file", knob_kind::file}, 0.0}};
+  static constexpr part_argument after[] = {{}};
   static void add(parts p, values v) {
-    put(p, v, v.from_file(0, [](const std::string& text) {
-      return profile_from_json<calibrated_threshold<>::capacity>(text);
-    }));
+    part_type written{};
+    v.fill(written, 1);
+    put(p, v, v.given(0) ? profile_with(v, v.checked_part(written)) : v.checked_part(written));
+  }
+
+ private:
+  // The profile of the file, which must have been made with the settings that are in the text.
+  [[nodiscard]] static part_type profile_with(values v, const part_type& written) {
+    const part_type profile = v.from_file(
+        0, [](const std::string& text) { return profile_from_json<part_type::capacity>(text); });
+    for (std::size_t k = 0; k < knob_count<part_type>(); ++k) {
+      const part_argument wanted{part_type::knobs[k], part_type::knobs[k].value(written)};
+      const part_argument found{part_type::knobs[k], part_type::knobs[k].value(profile)};
+      if (v.given(k + 1) && wanted.value != found.value) {
+        v.fail(std::string(wanted.name) + " of calibrated_threshold must be that of its profile, " +
+               default_text(found) + ", got " + default_text(wanted));
+      }
+    }
+    return profile;
   }
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/config.hpp>
-#include <unmask/core/read_number.hpp>
-#include <unmask/core/utf8.hpp>
+#include <unmask/text/read_number.hpp>
+#include <unmask/text/utf8.hpp>
 
 #include <algorithm>
 #include <cstddef>

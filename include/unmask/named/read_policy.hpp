@@ -11,7 +11,8 @@ namespace UNMASK_NAMESPACE {
 
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
 /// for other values write the parts. A text may continue after a method, as in "es_dllm +
-/// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile().
+/// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile(); without one
+/// it decodes the sequence of which a threshold_calibrator makes the profile.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
 
 /// Reads a composition from text, such as "trace_credit + threshold(0.9)" or "by_entropy +
@@ -108,13 +109,6 @@ class policy_reader {
       add(part);
     }
     method_ = {};
-    if (method.check != nullptr) {
-      try {
-        method.check(parts_);
-      } catch (const std::invalid_argument& e) {
-        fail(written.column, std::string(method.name) + ": " + e.what());
-      }
-    }
   }
 
   void add(const part_text& written) {
@@ -309,7 +303,7 @@ class policy_reader {
   // Checks compatibility with the rules of policies composed of types. The error is at the part
   // that breaks a rule which the parts before it satisfy.
   void check_together() const {
-    for (const composition_rule& rule : composition_rules::all) {
+    for (const composition_rule& rule : all_composition_rules::all) {
       composition together;
       const note* by = nullptr;
       for (const note& n : notes_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/tracked_list.hpp>
+#include <unmask/core/part/tracked_list.hpp>
 #include <unmask/stats/canonical.hpp>
 
 /// Part of a row's columns as nodes of the canonical tree, for a vocabulary that is cut among

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/layer.hpp>
+#include <unmask/core/part/layer.hpp>
 #include <unmask/stats/sum_of_lanes.hpp>
 
 /// The fixed order in which a hidden vector is compared with its stored predecessor, on every

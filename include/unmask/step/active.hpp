@@ -21,7 +21,7 @@ UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
 /// True if an edit of rows depends on the tokens around a position.
 UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
 /// True if a part edits or probes rows after their read.
-UNMASK_ACTIVE(processes_now, turns, processes_now)
+UNMASK_ACTIVE(processes_now, visits_rows, processes_now)
 /// True if a part reports probabilities of tokens.
 UNMASK_ACTIVE(probes_now, is_probe, probes_now)
 /// True if a part reads the probability of committed tokens.
@@ -54,6 +54,8 @@ UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
 UNMASK_ACTIVE(looks_ahead_now, branches, branches_now)
 /// True if a part has drafts.
 UNMASK_ACTIVE(drafts_now, drafts, branches_now)
+/// True if a part has a beam.
+UNMASK_ACTIVE(beams_now, beams, branches_now)
 /// True if a part decides on a canvas.
 UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
 /// True if a cache limits the positions of a pass.
@@ -66,10 +68,10 @@ UNMASK_ACTIVE(skips_now, skips, skips_now)
 UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
 #undef UNMASK_ACTIVE
 
-/// True if a part has branches, of lookahead or of drafts.
+/// True if a part has branches, of lookahead, drafts or a beam.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool branches_now(const Policy& p) {
-  return looks_ahead_now(p) || drafts_now(p);
+  return looks_ahead_now(p) || drafts_now(p) || beams_now(p);
 }
 
 /// True if layers compute some of the positions only.

@@ -3,8 +3,8 @@
 
 #include <unmask/step/position.hpp>
 
-/// Anchors: candidates that a part marks for the others around them (core/rank_info.hpp). Empty for
-/// policies without such a part.
+/// Anchors: candidates that a part marks for the others around them (core/part/rank_info.hpp).
+/// Empty for policies without such a part.
 namespace UNMASK_NAMESPACE::step {
 
 /// The part that defines the anchors.

@@ -205,7 +205,7 @@ UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, rang
         continue;
       }
       // The row of a position that was just remasked was read while its token was committed.
-      const bool was_committed = m.roles[i] == role::bystander || m.roles[i] == role::remasked;
+      const bool was_committed = m.roles[i] == role::inactive || m.roles[i] == role::remasked;
       const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
       if (!c.valid() || c.token == mask || was_committed || is_ranked_last(m, c)) {
         continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/answer_end.hpp>
 #include <unmask/core/decided.hpp>
+#include <unmask/core/part/answer_end.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/stats/row.hpp>
 #include <unmask/step/slot.hpp>
@@ -169,14 +169,14 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
                        revisable_row<Policy::required>& row,
                        index_t cell,
                        const step_info& at) {
-  detail::for_each_part<Policy, &part_traits::turns>([&](auto turn) {
+  detail::for_each_part<Policy, &part_traits::visits_rows>([&](auto turn) {
     constexpr std::size_t I = decltype(turn)::value;
     using part_type = typename Policy::template part_type<I>;
     const part_type& part = m.policy->template part_at<I>();
     if constexpr (probing<part_type> && What == mark::masked) {
       auto context = context_of<I>(m, cell, at);
-      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{
-          row};
+      narrowed_row<part_type::required, Policy::required, detail::declares_tracks<part_type>>
+          narrow{row};
       const index_t i = at.position - m.status->next.score.first;
       token_probability* const out =
           m.probed + i * Policy::probes + detail::probes_before<Policy, I>;
@@ -190,8 +190,8 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
     if constexpr (logits_processor<part_type> &&
                   (What == mark::masked || processing_committed<part_type>)) {
       auto context = context_of<I>(m, cell, at);
-      narrowed_row<part_type::required, Policy::required, detail::says_tracks<part_type>> narrow{
-          row};
+      narrowed_row<part_type::required, Policy::required, detail::declares_tracks<part_type>>
+          narrow{row};
       part.process(narrow, context);
     }
   });

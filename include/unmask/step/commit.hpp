@@ -85,7 +85,7 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
     index_t wanted = 1;
     index_t forced = 0;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      const bool competes = is_there && m.roles[i] != role::bystander;
+      const bool competes = is_there && m.roles[i] != role::inactive;
       wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
       wanted -= t.count(competes && is_accepted(m.roles[i])).all;
     });
@@ -147,7 +147,7 @@ template <class Policy>
     const range scored = m.status->next.score;
     for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
       const bool competed =
-          is_there && m.roles[i] != role::bystander && m.marks[scored.first + i] == mark::committed;
+          is_there && m.roles[i] != role::inactive && m.marks[scored.first + i] == mark::committed;
       losses += t.count(competed).all;
     });
   } else {
@@ -170,7 +170,7 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
     index_t spare = remasks_least_now(*m.policy) ? 0 : commits - losses_of(t, m) - 1;
     const std::int64_t most = detail::most_remasked(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
-      if (m.roles[i] != role::bystander || !m.reads(winner_of(m), i) ||
+      if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
           m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
         continue;
       }
@@ -187,8 +187,8 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
       }
       m.roles[i] = v == verdict::replace  ? role::replaced
                    : v == verdict::remask ? role::remasked
-                                          : role::bystander;
-      if (has_gate<Policy>(answer) && m.roles[i] != role::bystander) {
+                                          : role::inactive;
+      if (has_gate<Policy>(answer) && m.roles[i] != role::inactive) {
         m.roles[i] = gate_of_edit(m, i, m.roles[i], answer);
       }
     }
@@ -326,7 +326,7 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
   index_t invalid = 0;
   index_t changed = 0;
   for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
-    const bool is_candidate = is_there && m.roles[i] != role::bystander;
+    const bool is_candidate = is_there && m.roles[i] != role::inactive;
     invalid += t.count(is_candidate && !m.row(i).valid()).all;
     token_id token = no_token;
     bool changes = false;

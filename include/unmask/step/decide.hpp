@@ -22,6 +22,7 @@ UNMASK_HD inline void begin_report(const auto& t, const slot_arrays& m) {
     m.status->report.last_commits = 0;
     m.status->report.last_candidates = 0;
     m.status->report.last_probabilities = 0;
+    m.status->report.last_moved = -1;
   }
 }
 
@@ -101,6 +102,48 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   phase::hide_lowest(t, m);
 }
 
+/// Decides each member of a beam, and selects those that go on. Returns true if they are several;
+/// otherwise the step of the one that goes on is decided next.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
+                                         const slot_memory<Policy>& m) {
+  bool spreads = false;
+  if constexpr (Policy::beams) {
+    if (beams_now(*m.policy)) {
+      const plan& now = m.status->next;
+      if (t.lane() == 0) {
+        m.beam->count = 0;
+        m.beam->is_whole = false;
+      }
+      for (index_t b = 0; b <= now.branches; ++b) {
+        if (t.lane() == 0) {
+          m.state->winner = b;
+          beams::stand(m, now.branch, now.placed(b), true);
+        }
+        t.sync();
+        process(t, m);
+        const index_t count = rank(t, m);
+        phase::apply_commit_rule(t, m, count);
+        if (t.lane() == 0) {
+          beams::offer_successors(m, b, count);
+          beams::stand(m, now.branch, now.placed(b), false);
+        }
+        t.sync();
+      }
+      if (t.lane() == 0) {
+        beams::select(m);
+      }
+      t.sync();
+      spreads = m.beam->members > 1;
+      t.sync();
+    }
+  } else {
+    static_cast<void>(t);
+    static_cast<void>(m);
+  }
+  return spreads;
+}
+
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
@@ -113,14 +156,24 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer)
   }
   phase::move_text(t, m);
   phase::review(t, m);
+  if constexpr (Policy::beams) {
+    if (beams_now(*m.policy)) {
+      if (t.lane() == 0) {
+        m.state->view.new_commits += m.drafts->entry_count;
+        put_back(m);
+      }
+      t.sync();
+    }
+  }
 }
 
 /// Counts the step; ends the sequence, or plans the next step and the rows that it needs.
-template <class Policy>
-UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m) {
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m, Answer* answer) {
   if (t.lane() == 0) {
     ++m.state->view.step;
-    phase::plan_next(m);
+    phase::plan_next(m, answer);
   }
   t.sync();
   phase::want_rows(t, m);
@@ -179,14 +232,16 @@ template <class Policy, class Answer>
 UNMASK_HD range decide_rows(const deciding_group auto& t,
                             const slot_memory<Policy>& m,
                             Answer* answer) {
-  step_phase::process(t, m);
+  if (!beams_now(*m.policy)) {
+    step_phase::process(t, m);
+  }
   const index_t count = step_phase::rank(t, m);
   step_phase::apply_commit_rule(t, m, count);
   step_phase::gate(t, m, count, answer);
   const range scored = m.status->next.score;
   step_phase::commit(t, m, answer);
   place(m, answer);
-  step_phase::plan(t, m);
+  step_phase::plan(t, m, answer);
   return scored;
 }
 
@@ -203,6 +258,11 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
+  if (step_phase::spread_beam(t, m)) {
+    step_phase::plan(t, m, answer);
+    step_phase::prepare_reads(t, m);
+    return;
+  }
   range scored;
   do {
     scored = decide_rows(t, m, answer);
@@ -246,6 +306,9 @@ UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
   if (m.drafts != nullptr) {
     *m.drafts = {};
   }
+  if (m.beam != nullptr) {
+    *m.beam = {};
+  }
 }
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
@@ -286,7 +349,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
     }
   }
   place(m, answer);
-  step_phase::plan(t, m);
+  step_phase::plan(t, m, answer);
   step_phase::prepare_reads(t, m);
 }
 

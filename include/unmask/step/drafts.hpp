@@ -52,7 +52,7 @@ UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
   next.branches = now.branches;
   for (index_t b = 0; b < max_branches; ++b) {
     next.branch[b] = now.branch[b];
-    next.draft_last[b] = now.draft_last[b];
+    next.placed_last[b + 1] = now.placed_last[b + 1];
     next.branch_last[b + 1] = now.branch_last[b + 1];
   }
 }
@@ -68,8 +68,8 @@ UNMASK_HD void begin_drafts(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// Lane 0: takes the tokens that a step wrote out of the report of the pass, ascending, until the
-/// last of its steps. They are those of a draft, so that there is room.
+/// Lane 0: takes the tokens that a step wrote out of the report of the pass, ascending, until
+/// put_back(). They are those of a draft or of a member of a beam, so that there is room.
 UNMASK_HD inline void set_aside(const slot_arrays& m) {
   draft_state& d = *m.drafts;
   const auto insert = [](auto* list, index_t& size, const auto& entry) {
@@ -181,7 +181,7 @@ UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range 
         }
         next.branch[placed++] = {position, c.token, key_score(m.keys[r]), log_probability_of(c)};
         if (placed % tokens == 0) {
-          next.draft_last[next.branches++] = static_cast<unsigned char>(placed);
+          next.placed_last[++next.branches] = static_cast<unsigned char>(placed);
         }
       }
       for (index_t b = 0; b <= next.branches; ++b) {

@@ -74,12 +74,45 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
   }
 }
 
-/// Tests the accepted candidates: those with a rank in its order, then the others by position.
+/// Lane 0: reads refused candidates again where constrained_field::read_again asks for it, and
+/// accepts them with the tokens that they have then. Returns whether any passes.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+[[nodiscard]] UNMASK_HD bool pass_second_reads([[maybe_unused]] const slot_memory<Policy>& m,
+                                               [[maybe_unused]] index_t count,
+                                               [[maybe_unused]] Answer* answer) {
+  bool any = false;
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    const range scored = m.status->next.score;
+    const auto test = [&](index_t i) {
+      if (m.roles[i] == role::refused && answer->reads_again(scored.first + i)) {
+        answer->rows.read(answer->rows.backend, m.slot, i);
+        if (admit(m, i, answer)) {
+          m.roles[i] = role::accepted;
+          --m.status->report.refused;
+          any = true;
+        }
+      }
+    };
+    if (answer != nullptr && answer->reads_again()) {
+      for (index_t r = 0; r < count; ++r) {
+        test(key_index(m.keys[r]));
+      }
+      for (index_t i = 0; i < scored.size(); ++i) {
+        test(i);
+      }
+    }
+  }
+  return any;
+}
+
+/// Tests the accepted candidates: those with a rank in its order, then the others by position. A
+/// canvas writes nothing before its end.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
-  if (!has_gate<Policy>(answer)) {
+  if (!has_gate<Policy>(answer) || renoises_now(*m.policy)) {
     return;
   }
   if (t.lane() == 0) {
@@ -107,6 +140,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
                    : m.roles[i] == role::passed_forced ? role::forced
                                                        : m.roles[i];
     }
+    any = pass_second_reads(m, count, answer) || any;
     if (!any && best >= 0) {
       commit_refused(m, best, answer);
     }

@@ -56,7 +56,7 @@ enum class outcome : std::uint8_t {
 template <class Policy>
 [[nodiscard]] UNMASK_HD outcome outcome_of(const slot_memory<Policy>& m, index_t i) {
   const role is = m.roles[i];
-  if (is == role::bystander) {
+  if (is == role::inactive) {
     return outcome::none;
   }
   if (is == role::refused) {
@@ -140,15 +140,18 @@ template <class Policy>
 
 /// The report entry of the token with which the winning branch was created.
 template <class Policy>
-[[nodiscard]] UNMASK_HD candidate_entry branch_entry(const slot_memory<Policy>& m,
+[[nodiscard]] UNMASK_HD candidate_entry branch_entry([[maybe_unused]] const slot_memory<Policy>& m,
                                                      const commit_entry& placed) {
   candidate_entry e{placed};
   e.outcome = candidate_outcome::from_branch;
   e.committed = true;
   if constexpr (Policy::looks_ahead) {
     e.part = text_index_of<detail::part_that<Policy, &part_traits::branches>>(*m.policy);
-  } else {
-    static_cast<void>(m);
+  }
+  if constexpr (Policy::beams) {
+    e.part = beams_now(*m.policy)
+                 ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)
+                 : e.part;
   }
   e.confidence = math::exp_nonpositive(placed.log_probability);
   e.margin = math::from_bits(0x7fc00000U);

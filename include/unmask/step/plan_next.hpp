@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/step/beam.hpp>
 #include <unmask/step/commit.hpp>
 #include <unmask/step/drafts.hpp>
 #include <unmask/step/layers.hpp>
@@ -10,19 +11,75 @@
 /// End of a step: ends the sequence, or plans and prepares the next forward pass.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Lane 0: writes the final tokens of a canvas from its part's conclude(); if it returns no token,
-/// because no row of the position was valid, the token that an invalid row commits elsewhere.
+/// Lane 0: the final token of scored position i of a canvas, from its part's conclude(); if that
+/// returns none, because no row of the position was valid, the token that an invalid row commits
+/// elsewhere.
 template <class Policy>
-UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas) {
+[[nodiscard]] UNMASK_HD token_id final_token(const slot_memory<Policy>& m, index_t i) {
+  const index_t position = m.status->next.score.first + i;
+  const token_id token = renoise(m, position, info_of(*m.state, m.status->next, position), true);
+  return token == no_token ? proposal(m, i) : token;
+}
+
+/// Lane 0: writes final tokens to a canvas that stand together, where a sequence has constraints:
+/// by rank, and then, after a second read, those that were refused.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
+                                [[maybe_unused]] range canvas,
+                                [[maybe_unused]] Answer* answer) {
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    const index_t count = candidates(m);
+    const auto for_each_by_rank = [&](const auto& use) {
+      for (index_t r = 0; r < count; ++r) {
+        use(key_index(m.keys[r]));
+      }
+      for (index_t i = 0; i < canvas.size(); ++i) {
+        if (m.ranks[i] < 0) {
+          use(i);
+        }
+      }
+    };
+    const auto write = [&](index_t i, token_id token) {
+      const index_t position = canvas.first + i;
+      const bool is_in = answer->admits(position, token);
+      if (is_in) {
+        answer->write(position, token);
+        m.state->tokens[position] = token;
+      }
+      m.roles[i] = is_in ? role::passed : role::refused;
+    };
+    for_each_by_rank([&](index_t i) {
+      m.roles[i] = role::inactive;
+      if (m.marks[canvas.first + i] == mark::masked) {
+        write(i, final_token(m, i));
+      }
+    });
+    for_each_by_rank([&](index_t i) {
+      if (m.roles[i] == role::refused) {
+        answer->rows.read(answer->rows.backend, m.slot, i);
+        write(i, m.row(i).valid() ? final_token(m, i) : m.row(i).token);
+      }
+    });
+  }
+}
+
+/// Lane 0: commits the final tokens of a canvas.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas, Answer* answer) {
   sequence_view& q = m.state->view;
   --q.step;
+  const bool is_constrained = !std::is_same_v<Answer, no_constraints> && answer != nullptr;
+  if (is_constrained) {
+    conclude_by_rank(m, canvas, answer);
+  }
   for (index_t p = canvas.first; p < canvas.last; ++p) {
     if (m.marks[p] == mark::masked) {
       const index_t i = p - canvas.first;
-      const token_id token = renoise(m, p, info_of(*m.state, m.status->next, p), true);
       commit_token(m,
                    p,
-                   token == no_token ? proposal(m, i) : token,
+                   is_constrained ? m.state->tokens[p] : final_token(m, i),
                    m.row(i).valid() ? m.row(i).log_probability() : -math::infinity());
     }
   }
@@ -57,19 +114,6 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
   s.view.committed_prefix = s.view.length;
 }
 
-/// Lane 0: completes the view of the step that ends.
-UNMASK_HD inline void close_view(const slot_arrays& m) {
-  sequence_view& q = m.state->view;
-  const plan& now = m.status->next;
-  const index_t end = now.drafts ? now.score.first : q.length;
-  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
-  q.commit_count = m.status->report.last_commits;
-  if (q.commit_count > 0) {
-    q.latest = m.entries[q.commit_count - 1].position;
-  }
-  m.state->reached = math::max(m.state->reached, m.status->next.query.last);
-}
-
 /// Lane 0: writes the EOS token after the end of a sequence that might have been longer.
 template <class Policy>
 UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
@@ -95,8 +139,9 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
 }
 
 /// Lane 0: ends the sequence or plans its next step; also plans the first step.
-template <class Policy>
-UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
   slot_state& s = *m.state;
   const sequence_view& q = s.view;
   close_view(m);
@@ -114,12 +159,13 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
     return publish(m, next, end_of_answer);
   }
   if (next.end != ending::running) {
+    end_beam(m);
     if (!renoises_now(*m.policy) ||
         q.step == 0) {  // a canvas that ends before its first step has no rows
       end_of_answer = answer_end(m, next.end);
       fill(m);
     } else if constexpr (Policy::renoises) {
-      conclude(m, m.status->next.score);
+      conclude(m, m.status->next.score, answer);
       end_of_answer = answer_end(m, next.end);
     }
   } else if (q.masked_count == 0 && (!paces_now(*m.policy) || is_over) &&
@@ -128,14 +174,20 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m) {
   } else {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
+    stand_best(m, true);
     schedule(m, next, at);
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
+    masked_blocks(m, next);
+    stand_best(m, false);
+    if (next.end != ending::running) {
+      end_beam(m);
+    }
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       end_of_answer = answer_end(m, next.end);
       fill(m);
     }
-    masked_blocks(m, next);
+    place_members(m, next);
     if constexpr (Policy::shadows) {
       next.shadow = shadows_now(*m.policy) ? next.score : range{};
     }

@@ -61,7 +61,7 @@ UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
 
 /// The worst possible record: the same token with confidence 0, margin 0 and infinite entropy.
 template <statistics S>
-[[nodiscard]] UNMASK_HD record<S> hopeless(record<S> row) {
+[[nodiscard]] UNMASK_HD record<S> worst_record(record<S> row) {
   if constexpr (provides_v<S, stat::confidence>) {
     row.rest = math::infinity();
   }
@@ -120,7 +120,7 @@ template <class Policy>
   }
   if constexpr (filters_any<Policy>) {
     if (m.roles[i] == role::ranked_last) {
-      return candidate<Policy::required>::of(hopeless(m.row(i)), position, current);
+      return candidate<Policy::required>::of(worst_record(m.row(i)), position, current);
     }
   }
   return candidate<Policy::required>::of(m.row(i), position, current);
@@ -212,7 +212,7 @@ template <class Policy>
 }
 
 /// The logits transforms of the slot's policy as a functor for the kernel that reads its rows;
-/// no_edit without any.
+/// identity without any.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto transform_of(const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::edits == 1) {
@@ -222,7 +222,7 @@ template <class Policy>
     return policy_transform<Policy>{m.policy, info_of(*m.state)};
   } else {
     static_cast<void>(m);
-    return no_edit{};
+    return identity{};
   }
 }
 
@@ -358,6 +358,19 @@ UNMASK_HD void commit_token(const slot_memory<Policy>& m,
   ++m.state->view.changed;
   m.state->view.first_changed = math::min(m.state->view.first_changed, position);
   ++m.status->report.committed;
+}
+
+/// Lane 0: completes the view of the step that ends.
+UNMASK_HD inline void close_view(const slot_arrays& m) {
+  sequence_view& q = m.state->view;
+  const plan& now = m.status->next;
+  const index_t end = now.drafts ? now.score.first : q.length;
+  q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
+  q.commit_count = m.status->report.last_commits;
+  if (q.commit_count > 0) {
+    q.latest = m.entries[q.commit_count - 1].position;
+  }
+  m.state->reached = math::max(m.state->reached, m.status->next.query.last);
 }
 
 }  // namespace unmask::step

@@ -39,14 +39,19 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
   return row.has_untracked();
 }
 
-/// Processes each row that was read, if a part changes rows or has tracked tokens. Rows of a policy
-/// that truncates and tracks tokens were already processed while they were read, before the
-/// truncation.
+/// True if rows are processed after their read. Those of a policy that truncates and tracks tokens
+/// are processed before the truncation, while they are read.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool processes_rows(const slot_memory<Policy>& m) {
+  return (processes_now(*m.policy) || tracks_current_now(*m.policy)) &&
+         !(slot_memory<Policy>::tracks && truncates_now(*m.policy));
+}
+
+/// Processes each row that was read, if a part changes rows or has tracked tokens.
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    const bool changes_rows = processes_now(*m.policy) || tracks_current_now(*m.policy);
-    if (!changes_rows || (slot_memory<Policy>::tracks && truncates_now(*m.policy))) {
+    if (!processes_rows(m)) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
@@ -55,6 +60,16 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
       }
     }
     t.sync();
+  }
+}
+
+/// The same for the row of scored position i, which was read a second time.
+template <class Policy>
+void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] index_t i) {
+  if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
+    if (processes_rows(m)) {
+      static_cast<void>(process_row(m, winner_of(m), i));
+    }
   }
 }
 

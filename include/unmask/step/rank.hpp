@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::step::phase {
 /// `static constexpr bool reduces_committed = true`.
 template <class P>
 [[nodiscard]] UNMASK_HD bool reduces_over(role is) {
-  return detail::says_reduces_committed<P> || is != role::bystander;
+  return detail::declares_reduces_committed<P> || is != role::inactive;
 }
 
 /// Step reductions of one position, for every part that has one.
@@ -63,7 +63,7 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
       return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
-             (m.roles[i] == role::bystander && m.reads(i) && m.row(i).valid());
+             (m.roles[i] == role::inactive && m.reads(i) && m.row(i).valid());
     };
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
@@ -123,7 +123,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       continue;
     }
     const index_t position = score_range.first + i;
-    m.roles[i] = role::bystander;
+    m.roles[i] = role::inactive;
     m.ranks[i] = -1;
     m.note(i, {});
     if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {

@@ -3,7 +3,7 @@
 
 #include <unmask/step/commit.hpp>
 
-/// Passes in which committed tokens are hidden (core/reconsider.hpp).
+/// Passes in which committed tokens are hidden (core/part/reconsider.hpp).
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// True if this step's pass hid tokens.
@@ -98,7 +98,7 @@ UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
         t,
         m,
         [&](index_t i) {
-          return m.roles[i] == role::bystander && m.reads(i) &&
+          return m.roles[i] == role::inactive && m.reads(i) &&
                  m.marks[scored.first + i] == mark::committed;
         },
         [](const auto& p, const auto& c, auto& context) { return p.hide_score(c, context); });

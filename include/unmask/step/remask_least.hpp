@@ -27,7 +27,7 @@ template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t remask_key(const slot_memory<Policy>& m, index_t i) {
   const index_t position = m.status->next.score.first + i;
   const bool is_committed = m.marks[position] == mark::committed;
-  if (!is_accepted(m.roles[i]) && (m.roles[i] != role::bystander || !is_committed || !m.reads(i))) {
+  if (!is_accepted(m.roles[i]) && (m.roles[i] != role::inactive || !is_committed || !m.reads(i))) {
     return no_key;
   }
   step_info at = info_of(*m.state, m.status->next, position);
@@ -39,7 +39,7 @@ template <std::size_t I, class Policy>
 }
 
 /// Masks the least certain of the committed positions and of those about to be
-/// (core/remask_least.hpp).
+/// (core/part/remask_least.hpp).
 template <class Policy>
 UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
                             [[maybe_unused]] const slot_memory<Policy>& m) {

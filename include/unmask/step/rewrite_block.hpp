@@ -3,7 +3,7 @@
 
 #include <unmask/step/gate.hpp>
 
-/// Rules that rewrite a block as a whole (core/block_rewriting.hpp), and text that moves.
+/// Rules that rewrite a block as a whole (core/part/block_rewriting.hpp), and text that moves.
 namespace UNMASK_NAMESPACE::step {
 
 /// A token and its probability in the whole row; no_token and 0 if there is none.
@@ -293,6 +293,7 @@ UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
       }
       report.last_commits = left;
       q.moved = first;
+      report.last_moved = first;
       q.rewritten = math::min(q.rewritten, first);
       q.first_changed = math::min(q.first_changed, first);
       q.committed_prefix = math::min(q.committed_prefix, first);

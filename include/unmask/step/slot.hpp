@@ -216,6 +216,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_needs needs_of(const session_capacity& capacity) {
   return {.branches = Policy::branches ? capacity.branches : 0,
           .drafts = Policy::drafts,
+          .beams = Policy::beams,
           .compares = Policy::compares,
           .anchors = Policy::anchors,
           .layered = Policy::layered,

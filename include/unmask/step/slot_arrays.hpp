@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/logits.hpp>
-#include <unmask/core/sequence_view.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
@@ -62,7 +62,7 @@ struct slot_state {
 
 /// Role of a scored position between ranking and commit.
 enum class role : std::uint8_t {
-  bystander,  ///< not masked, or not considered
+  inactive,  ///< not masked, or not considered
   candidate,
   ranked_last,    ///< a candidate that is ranked last
   rejected,       ///< a candidate that is rejected without calling the commit rule
@@ -107,6 +107,32 @@ struct draft_state {
   candidate_entry traced[max_branches];
 };
 
+/// A state that a member of a beam leads to: its tokens, and another one or those of its whole
+/// step.
+struct beam_successor {
+  index_t member = 0;
+  placement next = {.position = -1};  ///< position -1: the whole step
+  float score = 0.0F;
+
+  [[nodiscard]] UNMASK_HD bool is_whole() const { return next.position < 0; }
+  /// True if it has `next`: a token, not a mask that is not suppressed.
+  [[nodiscard]] UNMASK_HD bool adds(const auto& m) const {
+    return !is_whole() && next.token != m.state->model.mask_token;
+  }
+};
+
+/// State of the beam of a sequence.
+struct beam_state {
+  index_t members = 0;  ///< of the next pass; 0 or 1: the sequence alone
+  placement placed[max_branches];
+  unsigned char placed_last[1 + max_branches] = {};  ///< as plan::placed_last
+  float scores[1 + max_branches] = {};
+  /// The best states that the members lead to, best first, and whether one is a whole step.
+  index_t count = 0;
+  beam_successor best[1 + max_branches];
+  bool is_whole = false;
+};
+
 /// Assigns memory to arrays, one behind the other; the same on host and device. With a null base it
 /// only computes the size.
 template <std::size_t Alignment>
@@ -137,8 +163,9 @@ using slot_layout = array_layout<64>;
 
 /// The arrays of a slot whose size depends on what the policy does.
 struct slot_needs {
-  index_t branches = 0;          ///< branches of lookahead or drafts
+  index_t branches = 0;          ///< branches of lookahead, drafts or a beam
   bool drafts = false;           ///< they are drafts
+  bool beams = false;            ///< they are members of a beam
   bool compares = false;         ///< rows are compared with those of the previous step
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
@@ -151,6 +178,7 @@ struct slot_needs {
   [[nodiscard]] constexpr slot_needs joined(const slot_needs& other) const {
     return {.branches = math::max(branches, other.branches),
             .drafts = drafts || other.drafts,
+            .beams = beams || other.beams,
             .compares = compares || other.compares,
             .anchors = anchors || other.anchors,
             .layered = layered || other.layered,
@@ -161,6 +189,11 @@ struct slot_needs {
   }
   friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;
 };
+
+/// Most tokens that a step writes: one at each position, and those of a branch.
+[[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity) {
+  return capacity.window + (capacity.branches > 0 ? max_branches : 1);
+}
 
 /// Memory of one slot that is the same for every policy, in the backend's space: pointers into one
 /// block of bytes, each with the number of elements that it takes of the block; null if that is 0.
@@ -205,12 +238,14 @@ struct slot_arrays {
   bool* is_masked = at.take<bool>(needs.branches > 0 ? rows : 0);
   bool* is_low = at.take<bool>(needs.branches > 0 ? rows : 0);
   float* branch_scores = at.take<float>(needs.branches > 0 ? 1 + needs.branches : 0);
-  /// Only with drafts.
-  draft_state* drafts = at.take<draft_state>(needs.drafts ? 1 : 0);
+  /// Only with drafts or a beam.
+  draft_state* drafts = at.take<draft_state>(needs.drafts || needs.beams ? 1 : 0);
+  /// Only with a beam.
+  beam_state* beam = at.take<beam_state>(needs.beams ? 1 : 0);
   /// Tokens that the last step committed.
-  commit_entry* entries = at.take<commit_entry>(window + 1);
+  commit_entry* entries = at.take<commit_entry>(most_commits(capacity));
   /// Candidates of the last step, and the reasons of the roles. Only with session_capacity::trace.
-  candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? window : 0);
+  candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? most_commits(capacity) : 0);
   role_reason* reasons = at.take<role_reason>(capacity.trace ? window : 0);
   /// [window][probes]: probe results of the step, no_token if there is none; and those of the last
   /// step without gaps. Only with a probe.

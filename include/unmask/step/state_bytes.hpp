@@ -19,6 +19,7 @@ template <class Policy>
   if constexpr (Policy::varies) {
     needs.branches = math::max(capacity.branches, detail::policy_branches(p));
     needs.drafts = drafts_now(p);
+    needs.beams = beams_now(p);
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
     needs.reconsiders = reconsiders_now(p);

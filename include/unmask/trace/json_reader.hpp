@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/read_number.hpp>
 #include <unmask/core/types.hpp>
+#include <unmask/text/read_number.hpp>
 
 #include <charconv>
 #include <concepts>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/types.hpp>
-#include <unmask/core/utf8.hpp>
-#include <unmask/core/write_number.hpp>
+#include <unmask/text/utf8.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <cmath>
 #include <concepts>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/policy.hpp>
+#include <unmask/named/method_parts.hpp>
 #include <unmask/named/read_policy.hpp>
 
 #include <string>
@@ -29,11 +30,7 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
   }
   for (const known_method& method : known_methods()) {
     if (method.name == written.name) {
-      std::vector<part_text> parts = parse_policy_text(method.text);
-      if (!written.arguments.empty()) {
-        parts.front().arguments = written.arguments;
-      }
-      for (const part_text& part : parts) {
+      for (const part_text& part : parts_of(known_parts(), method, written)) {
         add_part_texts(part, all);
       }
       return;

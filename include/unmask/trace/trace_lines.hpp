@@ -63,7 +63,7 @@ class trace_lines {
     constexpr std::size_t branch = 96;
     longest_ = std::max(longest_, length);
     const std::size_t step =
-        names + (longest_ + 1) * candidate + max_branches * branch + layers * whole;
+        names + (longest_ + 1) * (candidate + whole) + max_branches * branch + layers * whole;
     std::size_t head = names * (1 + sequences) + given * whole +
                        json_text::most_bytes(head_.model.size() + head_.policy.size());
     for (const std::string& part : head_.parts) {
@@ -72,7 +72,7 @@ class trace_lines {
     line_.clear();
     line_.reserve(std::max(step, head));
     outcomes_.reserve(longest_ + 1);
-    texts_.reserve(given + longest_ + 1 + max_branches);
+    texts_.reserve(given + 2 * longest_ + 1 + max_branches);
   }
 
   /// Writes the head, with the sequences of these slots.
@@ -121,12 +121,14 @@ class trace_lines {
     finish();
   }
 
-  /// Writes a step. `forward` counts the passes of the engine; `winner` is a branch, or -1.
+  /// Writes a step. `forward` counts the passes of the engine; `winner` is a branch, or -1; `moved`
+  /// are the positions from the first whose text has moved to the end of the text, if it has.
   void step(const slot_in_trace& s,
             std::span<const candidate_entry> all,
             index_t step,
             std::int64_t forward,
             index_t winner,
+            range moved,
             double milliseconds) {
     begin();
     member("slot", s.slot);
@@ -176,6 +178,15 @@ class trace_lines {
       if (winner >= 0) {
         member("winner", winner);
       }
+    }
+    if (moved.last > 0) {
+      line_.key("after");
+      line_.open('{');
+      member("first", moved.first);
+      line_.key("tokens");
+      write_tokens(s.tokens.subspan(static_cast<std::size_t>(moved.first),
+                                    static_cast<std::size_t>(moved.size())));
+      line_.close('}');
     }
     if (milliseconds >= 0.0) {
       member("milliseconds", milliseconds);

@@ -24,7 +24,11 @@ struct traced_step {
   std::vector<token_id> token;             ///< The proposed tokens.
   std::vector<float> log_probability;      ///< -inf where the trace has none.
   std::vector<candidate_outcome> outcome;  ///< Outcome of each.
-  index_t line = 0;                        ///< Its line in the text, from 1.
+  /// In a step that moved text: the lowest position that moved, and the text from there to its end
+  /// after the step.
+  index_t first_moved = -1;
+  std::vector<token_id> after;  ///< The tokens from `first_moved`.
+  index_t line = 0;             ///< Its line in the text, from 1.
 };
 
 /// A sequence of a trace.
@@ -163,6 +167,16 @@ class trace_text_reader {
         in.list([&] { step.token.push_back(in.whole<token_id>()); });
       } else if (key == "log_probability") {
         in.list([&] { step.log_probability.push_back(in.real(-math::infinity())); });
+      } else if (key == "after") {
+        in.object([&](std::string_view member) {
+          if (member == "first") {
+            step.first_moved = in.whole<index_t>();
+          } else if (member == "tokens") {
+            in.list([&] { step.after.push_back(in.whole<token_id>()); });
+          } else {
+            in.skip();
+          }
+        });
       } else if (key == "outcome") {
         outcomes = in.string();
       } else if (key == "end") {

@@ -126,7 +126,7 @@ class trace_writer {
         slot->passes.clear();
         slot->branches.clear();
         slot->layers.clear();
-      } else {
+      } else if (!slot->planned.beam) {
         slot->branches.push_back(s.placed.back());
       }
       slot->passes.emplace_back(s.query, s.keys);
@@ -151,12 +151,15 @@ class trace_writer {
       state& s = slots_[i];
       if (std::exchange(s.is_due, false)) {
         const sequence_report& report = session.report(s.slot);
+        const index_t first = report.last_moved;
+        const range moved = first < 0 ? range{} : range{first, std::max(report.answer_end, first)};
         const bool won = !s.branches.empty() && session.planned(s.slot).winner > 0;
         lines_.step(s,
                     session.candidates(s.slot),
                     report.forwards - 1,
                     forward_,
                     won ? session.planned(s.slot).winner - 1 : -1,
+                    moved,
                     milliseconds);
         write_end(s, report);
       }

@@ -150,7 +150,7 @@ class search_space {
  private:
   void sort_in(const known_part& part) {
     for (const part_argument& a : part.arguments) {
-      if (a.must_be_given()) {
+      if (a.must_be_given() || a.kind == knob_kind::file) {  // which no search can make
         return;
       }
     }

@@ -170,7 +170,7 @@ class tuner {
       knob.value = value;
       return decoded_.on_first(n, c);
     };
-    const auto is_hopeless = [&](const point& p) {
+    const auto is_beaten = [&](const point& p) {
       return parent != nullptr && !decoded_.passes(p) &&
              compare(p, *parent, how_.minimise).saved <= 0.0;
     };
@@ -179,7 +179,7 @@ class tuner {
       return false;
     }
     std::optional<point> p = at(start);
-    if (!p || is_hopeless(*p) || (parent != nullptr && same_results(*p, *parent, how_.minimise))) {
+    if (!p || is_beaten(*p) || (parent != nullptr && same_results(*p, *parent, how_.minimise))) {
       return false;
     }
     const std::vector<double> ladder = from_slow(knob);
@@ -204,7 +204,7 @@ class tuner {
         between(c, n, *slower, beyond);
         return true;
       }
-      if (!p || is_hopeless(*p)) {
+      if (!p || is_beaten(*p)) {
         return false;
       }
     }

@@ -270,7 +270,7 @@ TEST(constraint, is_obeyed_block_by_block_in_sequences_of_their_own) {
       r.answer = 2;
       r.tokens.assign(tokens.begin(), tokens.begin() + r.prompt + 2);
       const constrained_field own{
-          .language = &*q.c, .behind = 2 - 2 * b, .state = state, .fill = false};
+          .language = &*q.c, .tokens_after = 2 - 2 * b, .state = state, .fill = false};
       random_rows rows = q.rows;
       const index_t before = 2 * b;  // passes of the first block
       const decoded d = [&] {
@@ -400,7 +400,7 @@ TEST(constraint, refuses_what_it_does_not_go_with) {
   const constrained_field overlap[] = {{.language = &c, .first = 0, .last = 2},
                                        {.language = &c, .first = 1, .last = 3}};
   EXPECT_EQ(of(plain, overlap),
-            "constrained_field::first must be behind the field before it, in [2, length of the "
+            "constrained_field::first must be after the field before it, in [2, length of the "
             "answer = 3], got 1");
   const constrained_field backwards{.language = &c, .first = 2, .last = 1};
   EXPECT_NE(of(plain, {&backwards, 1}).find("constrained_field::last"), std::string::npos);

@@ -86,7 +86,7 @@ TEST(lift, and_transitions_over_tokens_give_the_same_language) {
     for (std::uint32_t q = 0; q < states; ++q) {
       for (token_id v = 0; v < l.model.vocab; ++v) {
         const std::uint32_t next = l.walk({&v, 1}, q);
-        if (next != dead_state) {  // an Index has its own transition behind an EOS token
+        if (next != dead_state) {  // an Index has its own transition after an EOS token
           transitions.push_back({q, v, next == language::ended ? q : next});
         }
       }
@@ -133,7 +133,7 @@ TEST(lift, refuses_too_many_states) {
   EXPECT_EQ(refusal([&] { constraint(chain.view(), all, {.states = 100, .bytes = 1 << 16}); }),
             "constraint has 101 states, the limit is 100: a maxLength of hundreds counts every "
             "character; leave it out or raise constraint_limits::states");
-  chain.accepting[50] = 1;  // the states behind it are of no string but the longer one
+  chain.accepting[50] = 1;  // the states after it are of no string but the longer one
   chain.next[256 * 60 + 'a'] = dead_state;
   EXPECT_EQ(constraint(chain.view(), all, {.states = 52, .bytes = 1 << 16}).states(), 52U);
 }

@@ -35,7 +35,7 @@ struct request {
   std::vector<token_id> suppressed = {};
   int banned = -1;  // a token, at positions below `until`
   int until = 0;
-  index_t behind = 0;
+  index_t tokens_after = 0;
 
   [[nodiscard]] bool may(token_id v, std::size_t at) const {
     return std::find(suppressed.begin(), suppressed.end(), v) == suppressed.end() &&
@@ -51,7 +51,7 @@ struct enumeration {
 
   enumeration(const language& l, const request& r, const std::vector<token_id>& x)
       : possible(x.size(), std::vector<bool>(static_cast<std::size_t>(l.model.vocab))) {
-    const auto total = static_cast<int>(x.size()) + std::max(r.behind, 0);
+    const auto total = static_cast<int>(x.size()) + std::max(r.tokens_after, 0);
     l.for_each_string(total, [&](std::span<const token_id> s) {
       if (!l.has(s)) {
         return;
@@ -79,7 +79,7 @@ bool allows(const void* of, token_id token, index_t position) {
 }
 
 std::unique_ptr<running_field> begin(const std::shared_ptr<set_pool>& pool, const request& r) {
-  const constrained_field field{.behind = r.behind};
+  const constrained_field field{.tokens_after = r.tokens_after};
   detail::answer_start with;
   with.suppressed = r.suppressed;
   with.allows = r.banned >= 0 ? &allows : nullptr;
@@ -104,7 +104,7 @@ request random_field(dice& d, const language& l) {
     r.banned = d.within(0, l.model.vocab - 1);
     r.until = d.within(0, 5);
   }
-  r.behind = d.chance(0.2) ? d.within(0, 2) : 0;
+  r.tokens_after = d.chance(0.2) ? d.within(0, 2) : 0;
   return r;
 }
 
@@ -207,7 +207,7 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
     }
     field->write(static_cast<index_t>(at), x[at]);
   }
-  // Law: the state behind the tokens before the first mask leads on as those tokens do.
+  // Law: the state after the tokens before the first mask leads on as those tokens do.
   const bool is_complete = std::find(x.begin(), x.end(), no_token) == x.end();
   const bool is_met = field->finish();
   ASSERT_EQ(is_met, is_complete);
@@ -251,7 +251,7 @@ TEST(running_field, refuses_with_the_reason) {
   };
   const token_id m = no_token;
   EXPECT_EQ(why({.tokens = {m, m, m, m}}), "");
-  EXPECT_EQ(why({.tokens = {m, m}, .behind = 1}), "");
+  EXPECT_EQ(why({.tokens = {m, m}, .tokens_after = 1}), "");
   EXPECT_EQ(why({.tokens = {m, m}}),
             "constraint needs at least 3 tokens, but the answer has 2: lengthen the answer or "
             "shorten the schema");
@@ -311,6 +311,9 @@ struct counted_answer final : detail::constrained_answer {
   void write(index_t, token_id) override {}
   void mask(index_t) override {}
   bool is_certain(index_t) override { return false; }
+  bool reads_again(index_t) override { return false; }
+  bool reads_again() override { return false; }
+  token_id lowest(index_t) override { return no_token; }
   bool place(index_t) override { return false; }
   std::span<const detail::placed_token> place_tokens() override { return {}; }
   bool finish(const token_id*, const mark*) override { return true; }

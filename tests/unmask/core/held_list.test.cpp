@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The columns of highest rank, beside a sorted list of all of them.
-#include <unmask/core/held_list.hpp>
+#include <unmask/core/part/held_list.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/layer.hpp>
+#include <unmask/core/part/layer.hpp>
 
 #include <gtest/gtest.h>
 

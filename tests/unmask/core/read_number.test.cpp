@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include <unmask/core/read_number.hpp>
+#include <unmask/text/read_number.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

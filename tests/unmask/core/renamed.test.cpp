@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/renamed.hpp>
+#include <unmask/text/renamed.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/report_text.hpp>
+#include <unmask/text/report_text.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/sequence_view.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Nobody would make room for the tokens.
-// expect: track\(list, context\) must be const, and the part must say how many tokens it tracks
+// expect: track\(list, context\) must be const, and the part must declare how many tokens it tracks
 #include <unmask/unmask.hpp>
 
 struct tracks_unsaid {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/tracked_list.hpp>
+#include <unmask/core/part/tracked_list.hpp>
 
 #include <gtest/gtest.h>
 

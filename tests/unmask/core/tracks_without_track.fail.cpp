@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Room for tracked tokens without a function that names them.
-// expect: this part says how many tokens it tracks and has no track\(list, context\)
+// expect: this part declares how many tokens it tracks and has no track\(list, context\)
 #include <unmask/unmask.hpp>
 
 struct says_tracks_only {

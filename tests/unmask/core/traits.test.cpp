@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/traits.hpp>
+#include <unmask/core/part/traits.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct reads_kept {
 template <class... Part>
 std::set<std::string_view> broken() {
   std::set<std::string_view> all;
-  for (const composition_rule& r : composition_rules::all) {
+  for (const composition_rule& r : all_composition_rules::all) {
     if (!r.holds(composition_of<Part...>())) {
       all.insert(r.why);
     }
@@ -36,12 +36,12 @@ TEST(composition, is_what_its_parts_do_together) {
                                            repetition_penalty<4>,
                                            remask_current_below,
                                            prefix_cache>();
-  EXPECT_EQ(c.rankings, 1);
-  EXPECT_FALSE(c.by_confidence);
-  EXPECT_TRUE(c.tracks_with_memory && c.reads_sequence && c.tracks_current);
-  EXPECT_TRUE(c.branches() && c.rewrites && !c.remasks && !c.renoises && !c.layered() &&
-              !c.compares);
-  EXPECT_EQ(c.tracks(), 8 + 4 + 1 + max_branches);
+  EXPECT_EQ(c.ranks, 1);
+  EXPECT_FALSE(c.by_confidence());
+  EXPECT_TRUE(c.stores_tokens == 1 && c.reads_sequence == 1 && c.tracks_current == 1);
+  EXPECT_TRUE(c.has_branches() && c.rewrites == 1 && c.remasks == 0 && c.renoises == 0 &&
+              !c.is_layered() && c.compares == 0);
+  EXPECT_EQ(c.tracked_tokens(), 8 + 4 + 1 + max_branches);
   EXPECT_EQ(c.caches, 1);
   EXPECT_TRUE(
       (broken<by_margin, threshold, trace_credit<8>, lookahead, remask_current_below>().empty()));
@@ -49,28 +49,40 @@ TEST(composition, is_what_its_parts_do_together) {
 
 TEST(composition, rules_say_what_does_not_go_together) {
   using one = std::set<std::string_view>;
-  EXPECT_EQ((broken<by_margin, factor>()), (one{goes_together::confidence_in_order::why}));
+  EXPECT_EQ((broken<by_margin, factor>()), (one{composition_rules::confidence_in_order::why}));
   EXPECT_EQ((broken<trace_credit<>, allowed_tokens<2>>()),
-            (one{goes_together::memory_behind_lists::why}));
+            (one{composition_rules::memory_behind_lists::why}));
   EXPECT_TRUE((broken<allowed_tokens<2>, trace_credit<>>().empty()));
   EXPECT_TRUE((broken<early_skip, allowed_tokens<2>>().empty()));  // it stores no tokens
   EXPECT_EQ((broken<confidence_after_truncation, sampling>()),
-            (one{goes_together::truncation_of_some::why}));
-  EXPECT_EQ((broken<reads_kept>()), (one{goes_together::truncation_of_some::why}));
+            (one{composition_rules::truncation_of_some::why}));
+  EXPECT_EQ((broken<reads_kept>()), (one{composition_rules::truncation_of_some::why}));
   EXPECT_TRUE((broken<reads_kept, top_k>().empty()));
-  EXPECT_EQ((broken<top_k>()), (one{goes_together::truncation_with_effect::why}));
+  EXPECT_EQ((broken<top_k>()), (one{composition_rules::truncation_with_effect::why}));
   EXPECT_EQ((broken<remask_below, remask_current_below>()),
-            (one{goes_together::remasking_in_one_way::why}));
-  EXPECT_EQ((broken<early_skip, lookahead>()), (one{goes_together::layers_without_branches::why}));
-  EXPECT_EQ((broken<early_skip, drafts>()), (one{goes_together::layers_without_branches::why}));
-  EXPECT_EQ((broken<lookahead, drafts>()), (one{goes_together::one_lookahead::why}));
+            (one{composition_rules::remasking_in_one_way::why}));
+  EXPECT_EQ((broken<early_skip, lookahead>()),
+            (one{composition_rules::layers_without_branches::why}));
+  EXPECT_EQ((broken<early_skip, drafts>()), (one{composition_rules::layers_without_branches::why}));
+  EXPECT_EQ((broken<lookahead, drafts>()), (one{composition_rules::one_lookahead::why}));
   EXPECT_EQ((broken<edit_committed, drafts>()),
-            (one{goes_together::drafts_of_tokens_that_stay::why}));
-  EXPECT_EQ((broken<sampling, drafts>()), (one{goes_together::drafts_of_best_tokens::why}));
-  EXPECT_EQ((broken<trace_credit<>, drafts>()), (one{goes_together::drafts_without_memory::why}));
+            (one{composition_rules::drafts_of_tokens_that_stay::why}));
+  EXPECT_EQ((broken<sampling, drafts>()), (one{composition_rules::drafts_of_best_tokens::why}));
+  EXPECT_EQ((broken<trace_credit<>, drafts>()),
+            (one{composition_rules::drafts_without_memory::why}));
   EXPECT_TRUE((broken<repetition_penalty<>, drafts>().empty()));
+  EXPECT_EQ((broken<drafts, beam>()), (one{composition_rules::one_lookahead::why}));
+  for (const one& why : {broken<sampling, beam>(),
+                         broken<trace_credit<>, beam>(),
+                         broken<steady_leader, beam>(),
+                         broken<edit_committed, beam>(),
+                         broken<prefix_cache, beam>(),
+                         broken<sliding_block, beam>()}) {
+    EXPECT_EQ(why, (one{composition_rules::beam_of_tokens::why}));
+  }
+  EXPECT_TRUE((broken<repetition_penalty<>, single_block, beam>().empty()));
   EXPECT_EQ((broken<stable_and_confident, eos_penalty>()),
-            (one{goes_together::comparison_alone::why}));
+            (one{composition_rules::comparison_alone::why}));
 }
 
 /// The traits of a part that has one trait alone.
@@ -82,17 +94,30 @@ part_traits alone(bool part_traits::* trait) {
 
 TEST(composition, counts_the_parts_with_a_trait) {
   const std::pair<bool part_traits::*, index_t composition::*> counted[] = {
-      {&part_traits::ranks, &composition::rankings},
+      {&part_traits::ranks, &composition::ranks},
       {&part_traits::schedules, &composition::schedules},
-      {&part_traits::branches, &composition::lookaheads},
+      {&part_traits::branches, &composition::branches},
       {&part_traits::draws, &composition::draws},
       {&part_traits::caches, &composition::caches},
-      {&part_traits::evicts, &composition::evictions},
+      {&part_traits::evicts, &composition::evicts},
       {&part_traits::skips, &composition::skips},
       {&part_traits::remasks_current, &composition::remasks_current},
-      {&part_traits::anchors, &composition::anchorings},
-      {&part_traits::truncates, &composition::truncations},
-      {&part_traits::renormalises, &composition::renormalisations}};
+      {&part_traits::anchors, &composition::anchors},
+      {&part_traits::truncates, &composition::truncates},
+      {&part_traits::renormalises, &composition::renormalises},
+      {&part_traits::picks, &composition::picks},
+      {&part_traits::remasks, &composition::remasks},
+      {&part_traits::rewrites, &composition::rewrites},
+      {&part_traits::renoises, &composition::renoises},
+      {&part_traits::reduces, &composition::reduces},
+      {&part_traits::compares, &composition::compares},
+      {&part_traits::reads_truncated, &composition::reads_truncated},
+      {&part_traits::reads_ahead, &composition::reads_ahead},
+      {&part_traits::reads_sequence, &composition::reads_sequence},
+      {&part_traits::tracks_current, &composition::tracks_current},
+      {&part_traits::needs_spans, &composition::needs_spans},
+      {&part_traits::follows_confidence, &composition::follows_confidence},
+      {&part_traits::follows_text, &composition::follows_text}};
   for (const auto& [trait, count] : counted) {
     composition c;
     EXPECT_EQ(c.*count, 0);
@@ -107,55 +132,28 @@ TEST(composition, counts_the_parts_with_a_trait) {
   composition c;
   c.add({.tracks = 3, .probes = 2});
   c.add({.tracks = 4, .probes = 5});
-  EXPECT_EQ(c.part_tracks, 7);
+  EXPECT_EQ(c.tracks, 7);
   EXPECT_EQ(c.probes, 7);
-}
-
-TEST(composition, has_a_trait_if_one_part_has_it) {
-  const std::pair<bool part_traits::*, bool composition::*> joined[] = {
-      {&part_traits::picks, &composition::picks},
-      {&part_traits::remasks, &composition::remasks},
-      {&part_traits::rewrites, &composition::rewrites},
-      {&part_traits::renoises, &composition::renoises},
-      {&part_traits::reduces, &composition::reduces},
-      {&part_traits::compares, &composition::compares},
-      {&part_traits::reads_truncated, &composition::reads_truncated},
-      {&part_traits::reads_ahead, &composition::reads_ahead},
-      {&part_traits::reads_sequence, &composition::reads_sequence},
-      {&part_traits::tracks_current, &composition::tracks_current},
-      {&part_traits::needs_spans, &composition::needs_spans},
-      {&part_traits::follows_confidence, &composition::follows_confidence},
-      {&part_traits::follows_text, &composition::follows_text}};
-  for (const auto& [trait, has] : joined) {
-    composition c;
-    c.add({});
-    EXPECT_FALSE(c.*has);
-    c.add(alone(trait));
-    EXPECT_TRUE(c.*has);
-    c.add({});
-    EXPECT_TRUE(c.*has);
-    for (const auto& [other, others] : joined) {
-      EXPECT_EQ(c.*others, others == has);
-    }
-  }
 }
 
 TEST(composition, is_by_confidence_unless_a_ranking_is_not) {
   composition c;
   c.add({.ranks_by_confidence = false});  // no ranking
   c.add({.ranks = true, .ranks_by_confidence = true});
-  EXPECT_TRUE(c.by_confidence);
+  EXPECT_TRUE(c.by_confidence());
   c.add({.ranks = true});
   c.add({.ranks = true, .ranks_by_confidence = true});
-  EXPECT_FALSE(c.by_confidence);
+  EXPECT_FALSE(c.by_confidence());
 }
 
-TEST(part_traits, look_beyond_a_step_by_any_of_eight) {
+TEST(part_traits, look_beyond_a_step_by_any_of_ten) {
   EXPECT_FALSE(part_traits{}.looks_beyond_a_step());
   for (const auto trait : {&part_traits::remembers,
                            &part_traits::counts_steps,
                            &part_traits::compares,
                            &part_traits::branches,
+                           &part_traits::drafts,
+                           &part_traits::beams,
                            &part_traits::rewrites,
                            &part_traits::renoises,
                            &part_traits::skips,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/utf8.hpp>
+#include <unmask/text/utf8.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include <unmask/core/read_number.hpp>
-#include <unmask/core/write_number.hpp>
+#include <unmask/text/read_number.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

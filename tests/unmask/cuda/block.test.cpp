@@ -253,7 +253,7 @@ TEST(EmulatedRows, HaveTheBestTokenOfEachRow) {
       for (const index_t run : d.permutation(runs)) {
         block.run([&](const emulated_block& b) {
           device::read_row<stat::margin, device::exact_exponential>(
-              b, row, no_edit{}, run, 2, {parts.data(), &arrived}, nodes.data(), out);
+              b, row, identity{}, run, 2, {parts.data(), &arrived}, nodes.data(), out);
         });
       }
       EXPECT_EQ(out.token, best[static_cast<std::size_t>(r)]);

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(device::read_threads, device::read_blocks_per_
   device::read_row<Record::contents, device::exact_exponential>(
       device::device_block<device::read_threads>{},
       row,
-      no_edit{},
+      identity{},
       static_cast<index_t>(blockIdx.x),
       run_chunks,
       at,

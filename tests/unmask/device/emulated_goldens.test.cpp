@@ -51,6 +51,7 @@ TEST(EmulatedGoldens, RulesByName) {
                            "wino.jsonl",
                            "linear_spec.jsonl",
                            "core.jsonl",
+                           "soar.jsonl",
                            "indel.jsonl",
                            "daedal.jsonl"}) {
     for (const node& line : read_json_lines(golden_file(file))) {
@@ -65,7 +66,7 @@ TEST(EmulatedGoldens, RulesByName) {
       }
     }
   }
-  EXPECT_EQ(count.size(), 16U);
+  EXPECT_EQ(count.size(), 17U);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/hopeless_rows.hpp"
+#include "support/invalid_rows.hpp"
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
 
@@ -19,7 +19,7 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
   for (std::uint64_t k = 0; k < 40; ++k) {
     SCOPED_TRACE(k);
     dice d(mixed(seed, k));
-    const hopeless_row r = random_hopeless_row(d, lists);
+    const invalid_row r = random_invalid_row(d, lists);
     const token_id token = decide_one(p, r, on_stream{&stream}).token;
     EXPECT_EQ(token, decide_one(p, r, on_host{}).token);
     if (lowest_of(r, lists) < r.model.vocab) {

@@ -173,7 +173,7 @@ record<S> emulated_record(
   return out;
 }
 
-template <statistics S, element T, class Edit = no_edit>
+template <statistics S, element T, class Edit = identity>
 void expect_canonical(
     const test_row<T>& row, index_t threads, index_t run_chunks, dice& d, const Edit& edit = {}) {
   SCOPED_TRACE("columns " + std::to_string(row.input.columns) + ", run " +
@@ -188,12 +188,12 @@ void expect_canonical(
   EXPECT_TRUE(same_bits(actual, expected));
   if constexpr (canonical::compares<S>) {
     for (std::size_t j = 0; j < z.size(); ++j) {
-      ASSERT_EQ(identity(row.previous[j + 1]), identity(z[j]))
+      ASSERT_EQ(bits_of(row.previous[j + 1]), bits_of(z[j]))
           << "kept for the next step, column " << j;
     }
   }
   for (std::size_t i = 0; i < excluded.size(); ++i) {
-    EXPECT_EQ(identity(row.excluded_logits[i]), identity(excluded[i]))
+    EXPECT_EQ(bits_of(row.excluded_logits[i]), bits_of(excluded[i]))
         << "excluded token " << row.excluded[i];
   }
 }
@@ -328,7 +328,7 @@ TYPED_TEST(EmulatedRead, ANaNOfATokenThatIsNotAllowedDoesNoHarm) {
   row.blank({500});
   expect_canonical<everything>(row, 64, 1, d);
   std::vector<float> ignored;
-  const std::vector<float> z = row.edited(no_edit{}, ignored);
+  const std::vector<float> z = row.edited(identity{}, ignored);
   EXPECT_TRUE(canonical_record<everything>(z, row.input, ignored).valid());
 }
 
@@ -408,13 +408,13 @@ TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSu
 
       row.compare_with(old, before);
       std::vector<float> none_blanked;
-      const std::vector<float> z = row.edited(no_edit{}, none_blanked);
+      const std::vector<float> z = row.edited(identity{}, none_blanked);
       const auto expected = canonical_record<drifting>(z, row.input, old);
       block_emulator block(64, d.bits());
-      const auto actual = emulated_record<drifting>(block, row.input, no_edit{}, 1, d);
+      const auto actual = emulated_record<drifting>(block, row.input, identity{}, 1, d);
       EXPECT_NEAR(actual.cross, expected.cross, 0x1p-126 * row.input.columns);
-      EXPECT_EQ(identity(actual.square), identity(expected.square));
-      EXPECT_EQ(identity(actual.drift()), identity(expected.drift()));
+      EXPECT_EQ(bits_of(actual.square), bits_of(expected.square));
+      EXPECT_EQ(bits_of(actual.drift()), bits_of(expected.drift()));
     }
   }
 }
@@ -422,10 +422,10 @@ TYPED_TEST(EmulatedRead, FlushingNumbersBelowTheNormalOnesChangesNoBitButOfTheSu
 TEST(EmulatedExponential, HasTheBitsOfTheCore) {
   for (std::uint32_t i = 0; i < 200000; ++i) {
     const float t = 9.0F - 133.0F * static_cast<float>(i) / 200000.0F;
-    ASSERT_EQ(identity(device::exact_exponential{}(t)), identity(math::exp2(t))) << t;
+    ASSERT_EQ(bits_of(device::exact_exponential{}(t)), bits_of(math::exp2(t))) << t;
   }
   EXPECT_EQ(device::exact_exponential{}(0.0F), 1.0F);
-  EXPECT_EQ(identity(device::exact_exponential{}(-0.0F)), identity(1.0F));
+  EXPECT_EQ(bits_of(device::exact_exponential{}(-0.0F)), bits_of(1.0F));
 }
 
 TEST(RowShape, CutsEveryRowIntoRunsThatOneBlockCanMerge) {

@@ -56,7 +56,7 @@ record<contents> emulated_record(
       device::read_row<contents, device::exact_exponential>(
           b,
           row,
-          no_edit{},
+          identity{},
           run,
           run_chunks,
           device::row_reduction<contents>{parts.data(), &arrived, kept.data()},
@@ -141,7 +141,8 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
 
     held_tokens unused;
     row.held = &unused;
-    record<contents> whole = host::read_row<contents>(row, no_edit{}, host::best_instruction_set());
+    record<contents> whole =
+        host::read_row<contents>(row, identity{}, host::best_instruction_set());
     row_accumulator<contents> sum{whole};
     for (index_t k = 0; k < w.count - w.suppressed_count; ++k) {
       canonical::push_alone(sum, w.logits[k], w.tokens[k], row.draw);
@@ -151,7 +152,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
       continue;
     }
     record<contents> expected = whole;
-    host::read_again(expected, row, no_edit{}, w, rules, host::best_instruction_set());
+    host::read_again(expected, row, identity{}, w, rules, host::best_instruction_set());
 
     const index_t runs = (canonical::chunks_of(columns) + run_chunks - 1) / run_chunks;
     std::vector<record<contents>> parts(static_cast<std::size_t>(runs));
@@ -160,7 +161,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     block_emulator block(threads, d.bits());
     block.run([&](const emulated_block& b) {
       device::read_again<device::exact_exponential>(
-          b, actual, row, no_edit{}, w, rules, run_chunks, parts.data(), *shared);
+          b, actual, row, identity{}, w, rules, run_chunks, parts.data(), *shared);
     });
     ASSERT_TRUE(same_bits(actual, expected));
     tied += std::count(z.begin(), z.end(), expected.drawn_logit) > 1 ? 1 : 0;

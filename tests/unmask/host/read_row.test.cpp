@@ -23,7 +23,7 @@ template <statistics S, element T>
 void expect_canonical(const row_input<T>& in) {
   const record<S> expected = canonical_record<S>(edited_row(in), in.first_token);
   for (const host::instruction_set level : instruction_sets()) {
-    EXPECT_TRUE(same_bits(host::read_row<S>(in, no_edit{}, level), expected))
+    EXPECT_TRUE(same_bits(host::read_row<S>(in, identity{}, level), expected))
         << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
   }
 }
@@ -35,7 +35,7 @@ void expect_compared(row_input<T> in, const std::vector<float>& then, const prev
     std::vector<float> memory = then;
     in.previous = memory.data();
     in.before = before;
-    return std::pair(host::read_row<S>(in, no_edit{}, level), memory);
+    return std::pair(host::read_row<S>(in, identity{}, level), memory);
   };
   const auto expected = read(host::instruction_set::portable);
   for (const host::instruction_set level : instruction_sets()) {
@@ -129,7 +129,7 @@ TYPED_TEST(read_row, finds_a_peak_in_any_column) {
     in.logits = row.data();
     in.columns = columns;
     for (const host::instruction_set level : instruction_sets()) {
-      const auto r = host::read_row<stat::margin>(in, no_edit{}, level);
+      const auto r = host::read_row<stat::margin>(in, identity{}, level);
       ASSERT_EQ(r.token, j);
       ASSERT_EQ(r.best, 2.0F);
       ASSERT_EQ(r.second, 1.0F);
@@ -150,7 +150,7 @@ TYPED_TEST(read_row, gives_a_tie_to_the_lower_token_in_any_two_columns) {
     in.logits = row.data();
     in.columns = columns;
     for (const host::instruction_set level : instruction_sets()) {
-      const auto r = host::read_row<stat::margin>(in, no_edit{}, level);
+      const auto r = host::read_row<stat::margin>(in, identity{}, level);
       ASSERT_EQ(r.token, a);
       ASSERT_EQ(r.second, 30.0F);
     }
@@ -181,7 +181,7 @@ TYPED_TEST(read_row, never_proposes_a_nan_and_is_poisoned_by_one_in_any_column) 
     in.logits = row.data();
     in.columns = columns;
     for (const host::instruction_set level : instruction_sets()) {
-      const auto r = host::read_row<stat::confidence>(in, no_edit{}, level);
+      const auto r = host::read_row<stat::confidence>(in, identity{}, level);
       ASSERT_NE(r.token, j);
       ASSERT_TRUE(std::isnan(r.rest)) << j;
       ASSERT_FALSE(r.valid());
@@ -194,7 +194,7 @@ TYPED_TEST(read_row, of_no_finite_column_is_the_empty_record) {
   for (const index_t columns : {1, 64, 3000}) {
     const placed_row<TypeParam> row(hard_row<TypeParam>(scene::absent, columns, 10), 0);
     for (const host::instruction_set level : instruction_sets()) {
-      const auto r = host::read_row<every_sum>(row.input(), no_edit{}, level);
+      const auto r = host::read_row<every_sum>(row.input(), identity{}, level);
       EXPECT_TRUE(same_bits(r, record<every_sum>::empty()));
       EXPECT_FALSE(r.valid());
     }
@@ -205,7 +205,7 @@ TYPED_TEST(read_row, of_no_column_is_the_empty_record) {
   for (const host::instruction_set level : instruction_sets()) {
     const row_input<TypeParam> none;
     EXPECT_TRUE(
-        same_bits(host::read_row<every_sum>(none, no_edit{}, level), record<every_sum>::empty()));
+        same_bits(host::read_row<every_sum>(none, identity{}, level), record<every_sum>::empty()));
   }
 }
 
@@ -220,7 +220,7 @@ TYPED_TEST(read_row, draws_the_token_of_the_definition) {
         in.draw.temperature = seed % 2 == 0 ? 1.0F : 0.75F;
         const auto expected = canonical_record<drawn>(edited_row(in), 0, in.draw);
         for (const host::instruction_set level : instruction_sets()) {
-          EXPECT_TRUE(same_bits(host::read_row<drawn>(in, no_edit{}, level), expected));
+          EXPECT_TRUE(same_bits(host::read_row<drawn>(in, identity{}, level), expected));
         }
       }
     }
@@ -257,7 +257,7 @@ TYPED_TEST(read_row, agrees_with_extended_precision) {
       SCOPED_TRACE(static_cast<int>(kind) * 1000000 + columns);
       const placed_row<TypeParam> row(hard_row<TypeParam>(kind, columns, 11), 0);
       const auto r =
-          host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
+          host::read_row<every_sum>(row.input(), identity{}, host::best_instruction_set());
       expect_close(r, edited_row(row.input()));
     }
   }
@@ -278,9 +278,9 @@ TYPED_TEST(read_row, does_not_feel_a_shift_that_is_exact) {
       high.push_back(encoded<TypeParam>(z + 8.0));
     }
     for (const host::instruction_set level : instruction_sets()) {
-      auto a = host::read_row<every_sum>(placed_row<TypeParam>(low, 0).input(), no_edit{}, level);
+      auto a = host::read_row<every_sum>(placed_row<TypeParam>(low, 0).input(), identity{}, level);
       const auto b =
-          host::read_row<every_sum>(placed_row<TypeParam>(high, 0).input(), no_edit{}, level);
+          host::read_row<every_sum>(placed_row<TypeParam>(high, 0).input(), identity{}, level);
       a.best += 8.0F;
       a.second += 8.0F;
       a.next[0] += 8.0F;
@@ -301,8 +301,9 @@ TYPED_TEST(read_row, has_the_bits_of_the_definition_on_both_sides_of_the_reach) 
     row[2047] = row[4000] = encoded<TypeParam>(best);
     const placed_row<TypeParam> placed(row, 0);
     expect_canonical<every_sum>(placed.input());
-    expect_close(host::read_row<every_sum>(placed.input(), no_edit{}, host::best_instruction_set()),
-                 edited_row(placed.input()));
+    expect_close(
+        host::read_row<every_sum>(placed.input(), identity{}, host::best_instruction_set()),
+        edited_row(placed.input()));
   }
 }
 
@@ -317,10 +318,10 @@ TYPED_TEST(read_row, follows_a_permutation_of_the_vocabulary) {
       moved[static_cast<std::size_t>(order[j])] = row[j];
     }
     const auto a = host::read_row<every_sum>(
-        placed_row<TypeParam>(row, 0).input(), no_edit{}, host::best_instruction_set());
+        placed_row<TypeParam>(row, 0).input(), identity{}, host::best_instruction_set());
     const placed_row<TypeParam> other(moved, 0);
     const auto b =
-        host::read_row<every_sum>(other.input(), no_edit{}, host::best_instruction_set());
+        host::read_row<every_sum>(other.input(), identity{}, host::best_instruction_set());
     EXPECT_EQ(b.token, order[static_cast<std::size_t>(a.token)]);
     EXPECT_EQ(b.second, a.second);
     expect_close(b, edited_row(other.input()));
@@ -335,7 +336,7 @@ TYPED_TEST(read_row, agrees_with_columns_pushed_one_by_one) {
     for (std::size_t j = 0; j < z.size(); ++j) {
       pushed.push(z[j], static_cast<token_id>(j));
     }
-    const auto a = host::read_row<every_sum>(row.input(), no_edit{}, host::best_instruction_set());
+    const auto a = host::read_row<every_sum>(row.input(), identity{}, host::best_instruction_set());
     const record<every_sum>& b = pushed.finish();
     EXPECT_EQ(a.best, b.best);
     EXPECT_EQ(a.token, b.token);

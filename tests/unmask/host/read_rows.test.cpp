@@ -61,11 +61,11 @@ struct batch {
 /// `edits` are those of the rows, or null.
 template <element T>
 void expect_equal_to_single_rows(batch<T>& b,
-                                 const host::row_edit* edits,
+                                 const host::row_transform* edits,
                                  host::executor_ref threads) {
   std::vector<record<every_sum>> expected;
   for (std::size_t r = 0; r < b.rows.size(); ++r) {
-    const host::row_edit edit = edits == nullptr ? host::row_edit{} : edits[r];
+    const host::row_transform edit = edits == nullptr ? host::row_transform{} : edits[r];
     expected.push_back(host::read_row<every_sum>(b.rows[r], edit, host::best_instruction_set()));
   }
   const std::vector<float> expected_report = b.reported;
@@ -89,7 +89,7 @@ TYPED_TEST(read_rows, nodes_of_runs_make_the_row) {
   for (const index_t columns : {1, 2048, 2049, 40000, 126464}) {
     batch<TypeParam> b(1, columns, 1);
     const row_input<TypeParam>& row = b.rows[0];
-    const auto expected = host::read_row<every_sum>(row, no_edit{}, host::best_instruction_set());
+    const auto expected = host::read_row<every_sum>(row, identity{}, host::best_instruction_set());
     const std::vector<float> expected_report = b.reported;
     const index_t chunks = canonical::chunks_of(columns);
     for (index_t run = 1; run < 2 * chunks; run *= 2) {
@@ -98,7 +98,7 @@ TYPED_TEST(read_rows, nodes_of_runs_make_the_row) {
         canonical::chunk_tree<every_sum> tree;
         for (index_t first = 0; first < chunks; first += run) {
           const range wanted{first, std::min(first + run, chunks)};
-          tree.push(host::read_run<every_sum>(row, wanted, no_edit{}, level));
+          tree.push(host::read_run<every_sum>(row, wanted, identity{}, level));
         }
         EXPECT_TRUE(same_bits(tree.finish(), expected)) << columns << " by " << run;
         EXPECT_EQ(b.reported, expected_report);
@@ -128,7 +128,7 @@ TYPED_TEST(read_rows, each_have_their_own_edit) {
     for (index_t r = 0; r < rows; ++r) {
       edits.push_back({1.0F + 0.25F * static_cast<float>(r)});
     }
-    const std::vector<host::row_edit> each(edits.begin(), edits.end());
+    const std::vector<host::row_transform> each(edits.begin(), edits.end());
     expect_equal_to_single_rows(b, each.data(), threads);
   }
 }
@@ -180,7 +180,7 @@ TEST(read_rows_allocate, nothing) {
     GTEST_SKIP() << "nobody counts";
   }
   const scaled edit{1.25F};
-  const host::row_edit edits[] = {edit};
+  const host::row_transform edits[] = {edit};
   const allocation_count count;
   for (int i = 0; i < 20; ++i) {
     for (const host::instruction_set level :

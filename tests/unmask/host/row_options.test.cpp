@@ -67,7 +67,7 @@ struct optioned {
     in.excluded_logits = reported.data();
   }
 
-  template <class Edit = no_edit>
+  template <class Edit = identity>
   void expect_canonical(const Edit& edit = {}) {
     std::vector<float> z = edited_row(in, edit);
     const std::vector<float> expected_report = blank(in, z);
@@ -77,7 +77,7 @@ struct optioned {
       EXPECT_TRUE(same_bits(host::read_row<every_sum>(in, edit, level), expected))
           << "instruction set " << static_cast<int>(level) << ", " << in.columns << " columns";
       for (std::size_t i = 0; i < reported.size(); ++i) {
-        EXPECT_EQ(identity(reported[i]), identity(expected_report[i])) << excluded[i];
+        EXPECT_EQ(bits_of(reported[i]), bits_of(expected_report[i])) << excluded[i];
       }
     }
   }
@@ -132,8 +132,8 @@ TYPED_TEST(row_options, a_bitmask_that_allows_nothing_leaves_the_empty_record) {
   row.mask.assign(157, 0);
   row.in.allowed = row.mask.data();
   for (const host::instruction_set level : instruction_sets()) {
-    EXPECT_TRUE(
-        same_bits(host::read_row<every_sum>(row.in, no_edit{}, level), record<every_sum>::empty()));
+    EXPECT_TRUE(same_bits(host::read_row<every_sum>(row.in, identity{}, level),
+                          record<every_sum>::empty()));
   }
 }
 
@@ -161,9 +161,9 @@ TYPED_TEST(row_options, guidance_of_scale_zero_changes_exact_sums_only_by_roundi
   row_input<TypeParam> in;
   in.logits = c.data();
   in.columns = 3000;
-  const auto plain = host::read_row<every_sum>(in, no_edit{}, host::best_instruction_set());
+  const auto plain = host::read_row<every_sum>(in, identity{}, host::best_instruction_set());
   in.unconditional = u.data();
-  const auto guided = host::read_row<every_sum>(in, no_edit{}, host::best_instruction_set());
+  const auto guided = host::read_row<every_sum>(in, identity{}, host::best_instruction_set());
   EXPECT_TRUE(same_bits(guided, plain));
 }
 
@@ -208,9 +208,9 @@ TYPED_TEST(row_options, tokens_kept_apart_are_reported_and_left_out) {
 TYPED_TEST(row_options, a_token_kept_apart_equals_one_that_is_absent) {
   const index_t columns = 126464;
   optioned<TypeParam> row(scene::ordinary, columns, 0, 7);
-  const auto whole = host::read_row<every_sum>(row.in, no_edit{}, host::best_instruction_set());
+  const auto whole = host::read_row<every_sum>(row.in, identity{}, host::best_instruction_set());
   row.keep_apart({whole.token});
-  const auto rest = host::read_row<every_sum>(row.in, no_edit{}, host::best_instruction_set());
+  const auto rest = host::read_row<every_sum>(row.in, identity{}, host::best_instruction_set());
   EXPECT_NE(rest.token, whole.token);
   EXPECT_EQ(rest.best, whole.second);
   EXPECT_EQ(row.reported[0], whole.best);
@@ -247,7 +247,7 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
       if (d.chance(0.5)) {
         row.allow(d, 2);
       }
-      const std::vector<float> z = edited_row(row.in, no_edit{});
+      const std::vector<float> z = edited_row(row.in, identity{});
       held_tokens expected;
       for (index_t j = 0; j < columns; ++j) {
         expected.push(z[static_cast<std::size_t>(j)], row.in.first_token + j);
@@ -257,13 +257,13 @@ TYPED_TEST(row_options, the_first_columns_of_a_row_are_held) {
         row.in.held = &held;
         const index_t chunks = canonical::chunks_of(columns);
         const index_t cut = d.within(0, chunks);
-        static_cast<void>(host::read_run<contents>(row.in, {0, cut}, no_edit{}, level));
-        static_cast<void>(host::read_run<contents>(row.in, {cut, chunks}, no_edit{}, level));
+        static_cast<void>(host::read_run<contents>(row.in, {0, cut}, identity{}, level));
+        static_cast<void>(host::read_run<contents>(row.in, {cut, chunks}, identity{}, level));
         ASSERT_EQ(held.size(), expected.size());
         for (index_t i = 0; i < held.size(); ++i) {
           ASSERT_EQ(held[i].token, expected[i].token)
               << "instruction set " << static_cast<int>(level);
-          ASSERT_EQ(identity(held[i].logit), identity(expected[i].logit));
+          ASSERT_EQ(bits_of(held[i].logit), bits_of(expected[i].logit));
         }
       }
     }

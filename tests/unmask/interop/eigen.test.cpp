@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/interop/eigen.hpp>
+#include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/unmask.hpp>
 
@@ -8,6 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#if __has_include(<mdspan>)
+#  include <mdspan>
+#endif
 #include <stdexcept>
 #include <vector>
 
@@ -180,6 +185,125 @@ TEST(mdspan, whose_columns_are_not_neighbours_is_refused) {
                    numbers.data(), {3, small_vocab}, 1, 3)),  // column-major
                std::invalid_argument);
 }
+
+/// A hidden state of 5 numbers that depends on position, layer and pass.
+float state_number(index_t position, index_t layer, index_t pass, int column) {
+  const auto x = static_cast<float>(position * 7 + layer * 3 + pass * 5 + column);
+  return __builtin_sinf(x * x);
+}
+
+constexpr index_t state_layers = 3;
+constexpr index_t state_length = 12;
+constexpr int state_width = 5;
+
+/// Positions that the layers of all passes compute under a budget. `at(pass, layer, now, stored)`
+/// gives the rows of an engine to the hook: `now` has a row for each position that reaches the
+/// layer, `stored` is the memory of the layer.
+std::vector<index_t> computed(const auto& at) {
+  tokens_of tokens(state_length);
+  const policy p{by_confidence{},
+                 tokens_per_step{2},
+                 cache_budget{.budget = 3, .window = 2},
+                 interval_cache{.prompt_period = 1, .answer_period = 0}};
+  model_info model = small_model;
+  model.layers = state_layers;
+  session s{p, model, tokens_view<memory::host>(tokens), sequence_shape{.length = state_length}};
+  std::vector<std::vector<float>> stored(state_layers,
+                                         std::vector<float>(state_length * state_width));
+  std::vector<index_t> all;
+  for (index_t pass = 0; s.next(); ++pass) {
+    auto through = s.pass(0);
+    for (index_t layer = 0; layer < state_layers; ++layer) {
+      std::vector<float> now;
+      for (const index_t position : through.positions()) {
+        for (int c = 0; c < state_width; ++c) {
+          now.push_back(state_number(position, layer, pass, c));
+        }
+      }
+      if (through.hooks(layer)) {
+        const layer_choice chosen =
+            at(through, layer, now, stored[static_cast<std::size_t>(layer)]);
+        all.insert(all.end(), chosen.positions.begin(), chosen.positions.end());
+      }
+    }
+    std::vector<float> z;
+    for (std::size_t r = 0; r < through.rows().size(); ++r) {
+      z.insert(z.end(), table[r % 3].begin(), table[r % 3].end());
+    }
+    s.supply(
+        host_logits<float>(z.data(), static_cast<index_t>(through.rows().size()), small_vocab));
+  }
+  return all;
+}
+
+TEST(hidden_states, of_eigen_and_mdspan_select_what_views_select) {
+  using outer = Eigen::OuterStride<>;
+  const std::vector<index_t> expected =
+      computed([](auto& pass, index_t layer, std::vector<float>& now, std::vector<float>& stored) {
+        const auto rows = static_cast<index_t>(now.size()) / state_width;
+        return pass.at_layer(layer,
+                             host_logits<float>(now.data(), rows, state_width),
+                             host_state<float>(stored.data(), state_length, state_width));
+      });
+  EXPECT_GT(expected.size(), std::size_t{state_layers * state_length});
+  EXPECT_LT(expected.size(), 4U * state_layers * state_length);  // of six passes
+  row_major memory = row_major::Zero(state_layers * state_length, state_width);
+  EXPECT_EQ(computed([&](auto& pass, index_t layer, std::vector<float>& now, auto&) {
+              const Eigen::Map<const row_major> rows(
+                  now.data(), static_cast<Eigen::Index>(now.size()) / state_width, state_width);
+              auto kept = memory.middleRows(layer * state_length, state_length);
+              return pass.at_layer(layer, rows, as_state(kept));
+            }),
+            expected);
+  EXPECT_EQ(computed([&](auto& pass, index_t layer, std::vector<float>& now, auto& stored) {
+              row_major wide = row_major::Constant(
+                  static_cast<Eigen::Index>(now.size()) / state_width, state_width + 2, 9.0F);
+              wide.leftCols(state_width) =
+                  Eigen::Map<row_major>(now.data(), wide.rows(), state_width);
+              const Eigen::Map<const row_major, 0, outer> rows(
+                  wide.data(), wide.rows(), state_width, outer(state_width + 2));
+              Eigen::Map<row_major> kept(stored.data(), state_length, state_width);
+              return pass.at_layer(layer, rows, as_state(kept));
+            }),
+            expected);
+  EXPECT_EQ(computed([&](auto& pass, index_t layer, std::vector<float>& now, auto& stored) {
+              const auto rows = now.size() / state_width;
+              return pass.at_layer(layer,
+                                   some_engine::strided_span<const float>(
+                                       now.data(), {rows, state_width}, state_width),
+                                   as_state(some_engine::strided_span<float>(
+                                       stored.data(), {state_length, state_width}, state_width)));
+            }),
+            expected);
+}
+
+TEST(hidden_states, that_are_stored_have_positions_and_can_be_written) {
+  row_major m = row_major::Zero(4, 3);
+  const host_state<float> all = as_state(m, 7);
+  EXPECT_EQ(all.positions, (range{7, 11}));
+  EXPECT_EQ(all.row(8), m.data() + 3);
+  auto some = m.leftCols(2);
+  EXPECT_EQ(as_state(some).columns, 2);
+  EXPECT_EQ(as_state(some).stride, 3);
+  const auto can_be_written = [](auto& tensor) { return requires { as_state(tensor); }; };
+  const row_major fixed = m;
+  EXPECT_FALSE(can_be_written(fixed));
+  const Eigen::Map<const row_major> lent(m.data(), 4, 3);
+  EXPECT_FALSE(can_be_written(lent));
+  const some_engine::strided_span<const float> read_only(m.data(), {4, 3}, 3);
+  EXPECT_FALSE(can_be_written(read_only));
+}
+
+#if defined(__cpp_lib_mdspan)
+TEST(mdspan, of_the_standard_library_is_logits_and_stored_rows) {
+  std::vector<float> numbers(3 * small_vocab);
+  const std::mdspan<float, std::dextents<std::size_t, 2>> span(numbers.data(), 3, small_vocab);
+  Eigen::Map<row_major> map(numbers.data(), 3, small_vocab);
+  fill(map);
+  EXPECT_EQ(decoded_from(span), (tokens_of{1, 2, 3}));
+  EXPECT_EQ(as_state(span, 2).row(3), numbers.data() + small_vocab);
+}
+#endif
 
 TEST(tensor, of_an_engine_is_logits_by_one_function) {
   std::vector<some_engine::half_number> numbers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/goes_together.hpp>
+#include <unmask/core/part/composition_rules.hpp>
 #include <unmask/named/read_policy.hpp>
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ namespace {
 
 TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
   std::set<std::string_view> all;
-  for (const composition_rule& r : composition_rules::all) {
+  for (const composition_rule& r : all_composition_rules::all) {
     EXPECT_GT(r.why.size(), 40U);
     EXPECT_TRUE(all.insert(r.why).second) << r.why;
     EXPECT_TRUE(r.holds(composition{}));
@@ -52,10 +52,10 @@ TEST(composition, rules_are_sentences_of_their_own_that_texts_are_told) {
       } catch (const policy_text_error& e) {
         said = e.what();
       }
-      const auto rule = std::find_if(std::begin(composition_rules::all),
-                                     std::end(composition_rules::all),
+      const auto rule = std::find_if(std::begin(all_composition_rules::all),
+                                     std::end(all_composition_rules::all),
                                      [&](const auto& r) { return !r.holds(together); });
-      if (rule != std::end(composition_rules::all)) {
+      if (rule != std::end(all_composition_rules::all)) {
         EXPECT_THAT(said, ::testing::HasSubstr(std::string(rule->why))) << text;
         ++refused;
       } else if (!said.empty()) {
@@ -149,7 +149,7 @@ TEST(composition, rules_are_the_table_of_the_page) {
   const std::string path = UNMASK_EXAMPLES_DIR "/../include/unmask/policy/README.md";
   const std::string head = "| these do not go together | because |\n| --- | --- |\n";
   std::string table = head;
-  for (const composition_rule& rule : composition_rules::all) {
+  for (const composition_rule& rule : all_composition_rules::all) {
     const std::string these = apart(rule);
     table += "| " + (these.empty() ? "parts that no text names" : these) + " | " +
              std::string(rule.why) + " |\n";

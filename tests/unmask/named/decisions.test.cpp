@@ -163,6 +163,11 @@ TEST(named_policy, decides_as_whole_methods_do) {
     const knob t = real(c, 0.3, 0.9);
     return twin{"credit_decoding(" + t.text + ")", methods::credit_decoding(t.value)};
   });
+  expect_twins(12, [](chances& c) {
+    const knob t = real(c, 0.3, 0.9);
+    return twin{"credit_decoding_adaptive(" + t.text + ")",
+                methods::credit_decoding_adaptive(t.value)};
+  });
   expect_twins(10, [](chances&) {
     return twin{"stop_at_eos + credit_decoding",
                 methods::with(methods::credit_decoding(), stop_at_eos{})};
@@ -175,7 +180,11 @@ TEST(named_policy, decides_as_whole_methods_do) {
     committed +=
         expect_same_decode({make_bound(read_policy("lopa_d2f"), q.model, capacity_of(q))},
                            decoding{make_bound(methods::lopa_d2f(), q.model, capacity_of(q))},
-                           q);
+                           q) +
+        expect_same_decode(
+            {make_bound(read_policy("lopa(0.6)"), q.model, capacity_of(q))},
+            decoding{make_bound(methods::lopa({.branches = 14}, 0.6F), q.model, capacity_of(q))},
+            q);
   }
   EXPECT_GT(committed, 50);
 }

@@ -95,6 +95,8 @@ TEST(named_layer_rules, similarity_refresh_and_caches_of_single_positions_decide
 
 TEST(named_layer_rules, whole_methods_decide_as_their_presets) {
   expect_same_decode("dynamic_dllm", methods::dynamic_dllm());
+  expect_same_decode("dynamic_cache_updating(budget=5, window=4)",
+                     methods::dynamic_cache_updating(cache_budget{.budget = 5, .window = 4}));
   expect_same_decode("es_dllm", methods::es_dllm());
   expect_same_decode("es_dllm_parallel(0.6)", methods::es_dllm_parallel(0.6F));
   expect_same_decode("es_dllm_sparse", methods::es_dllm_sparse());

@@ -21,9 +21,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problem_of(std::string_view text) {
+std::string problem_of(std::string_view text, const file_source& files = contents_of_file) {
   try {
-    static_cast<void>(read_policy(text));
+    static_cast<void>(read_policy(text, files));
   } catch (const policy_text_error& e) {
     return e.what();
   }
@@ -259,8 +259,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"canvas(hottest=0.1)+tokens_per_step", {"hottest", "coldest = 0.4"}},
       {"key_eviction(pool=2)+tokens_per_step", {"pool", "odd"}},
       {"any_of(adaptive_threshold, adaptive_threshold)", {"one adaptive_threshold"}},
-      {"calibrated_threshold",
-       {"file of calibrated_threshold must be given", "quoted name of a file"}},
+      {"calibrated_threshold(cap=0)", {"cap of calibrated_threshold", "(0, 1]", "got 0"}},
+      {"calibrated_threshold(mode=step)", {"mode of", "one of block, step_block", "got step"}},
       {"calibrated_threshold(0.9)", {"file of calibrated_threshold", "quoted name", "got 0.9"}},
       {"calibrated_threshold('')", {"file of calibrated_threshold", "quoted name", "got ''"}},
       {"calibrated_threshold('no/such.json')",
@@ -278,7 +278,7 @@ TEST(read_policy, names_what_is_wrong) {
       {"drafts+tokens_per_step+canvas", {"canvas"}},
       {"drafts+tokens_per_step+trace_credit", {"stores tokens between steps"}},
       {"drafts+tokens_per_step+edit_committed", {"rewrite committed tokens"}},
-      {"drafts+tokens_per_step+remask_below", {"cannot have lookahead or drafts"}},
+      {"drafts+tokens_per_step+remask_below", {"cannot have lookahead, drafts or a beam"}},
       {"drafts+tokens_per_step+delayed_cache", {"nor one with drafts"}},
       {"early_skip+tokens_per_step+lookahead", {"column 28", "with lookahead cannot skip"}},
       {"delayed_cache+tokens_per_step+lookahead", {"with lookahead cannot skip"}},
@@ -292,7 +292,7 @@ TEST(read_policy, names_what_is_wrong) {
       {"es_dllm+eos_gate", {"column 9", "one eos_gate"}},
       {"es_dllm+lookahead", {"with lookahead cannot skip"}},
       {"any_of(credit_decoding, tokens_per_step)", {"got credit_decoding (method)"}},
-      {"osdt_gsm8k", {"file of calibrated_threshold must be given"}},
+      {"osdt_gsm8k(threshold=2)", {"threshold of calibrated_threshold", "in [0, 1]", "got 2"}},
       {"any_of(tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step,"
        "tokens_per_step,tokens_per_step,tokens_per_step,tokens_per_step)",
        {"at most 8 parts, got another: tokens_per_step"}},
@@ -400,9 +400,7 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
     EXPECT_THAT(describe_parts(),
                 HasSubstr(std::string(m.name) + "\n    method: " + std::string(m.about) +
                           "\n    = " + std::string(m.text) + "\n"));
-    if (m.check == nullptr) {
-      EXPECT_EQ(problem_of(m.name), "none");
-    }
+    EXPECT_EQ(problem_of(m.name), "none");
   }
   // Arguments by place are those of the first part, by name those of the part that has them.
   EXPECT_EQ(read_policy("lopa_d2f(0.8, branches=7, add=0.2)").lookahead.branches, 7);
@@ -435,9 +433,29 @@ TEST(read_policy, takes_profiles_of_a_task_that_were_calibrated_as_the_paper_say
     ADD_FAILURE();
   } catch (const policy_text_error& e) {
     EXPECT_THAT(e.what(),
-                HasSubstr("column 13: osdt_humaneval: its profile must have been calibrated with "
-                          "cap 0.8, slack 0.1, mode block and the q1"));
+                HasSubstr("column 13: cap of calibrated_threshold must be that of its profile, "
+                          "0.75, got 0.8"));
   }
+  EXPECT_THAT(problem_of("calibrated_threshold('p.json', mode=block)", files),
+              HasSubstr("mode of calibrated_threshold must be that of its profile, step_block"));
+  EXPECT_EQ(problem_of("calibrated_threshold('p.json', mode=step_block, slack=0.2)", files),
+            "none");
+}
+
+TEST(read_policy, makes_the_rule_that_decodes_the_sequence_to_record) {
+  const auto rule = [](std::string_view text) { return read_policy(text).commit_rule.profile(); };
+  EXPECT_EQ(rule("osdt_gsm8k"), methods::osdt_gsm8k_settings<>);
+  EXPECT_EQ(rule("osdt_gpqa"), methods::osdt_gpqa_settings<>);
+  EXPECT_EQ(rule("osdt_humaneval"), methods::osdt_humaneval_settings<>);
+  const calibrated_threshold<> by_name{.threshold = 0.5F,
+                                       .cap = 1.0F,
+                                       .slack = 0.0F,
+                                       .mode = profile_mode::step_block,
+                                       .statistic = metric::min_whisker,
+                                       .recorded = collect::candidates};
+  EXPECT_EQ(rule("osdt_gpqa(threshold=0.5, cap=1, slack=0, statistic=min_whisker, "
+                 "recorded=candidates)"),
+            by_name);
 }
 
 TEST(read_policy, names_a_part_that_looks_beyond_one_step) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "support/invalid_rows.hpp"
+
 #include <unmask/host/backend.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
@@ -15,7 +17,6 @@
 #include <limits>
 #include <vector>
 
-#include "support/hopeless_rows.hpp"
 #include "support/instruction_sets.hpp"
 
 /// \file
@@ -30,7 +31,7 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
   for (std::uint64_t k = 0; k < 200; ++k) {
     SCOPED_TRACE(k);
     dice d(mixed(seed, k));
-    const hopeless_row r = random_hopeless_row(d, lists);
+    const invalid_row r = random_invalid_row(d, lists);
     const token_id lowest = lowest_of(r, lists);
     const commit_entry e = decide_one(p, r, on_host{});
     EXPECT_EQ(e.log_probability, -inf);
@@ -80,10 +81,10 @@ TEST(rows_without_a_finite_logit, commit_the_lowest_token_that_the_parts_allow) 
 // First the mask of the row is ignored, and then the parts; never the suppressed tokens.
 TEST(rows_without_a_finite_logit, commit_a_token_if_nothing_is_allowed) {
   const policy p{by_confidence{}, tokens_per_step{1}, allowed_tokens<1>{{3}}};
-  hopeless_row r{.model = {.vocab = 7, .mask_token = 6, .eos_token = 2},
-                 .allowed = {1},
-                 .suppressed = {},
-                 .logits = std::vector<float>(7, -inf)};
+  invalid_row r{.model = {.vocab = 7, .mask_token = 6, .eos_token = 2},
+                .allowed = {1},
+                .suppressed = {},
+                .logits = std::vector<float>(7, -inf)};
   EXPECT_EQ(decide_one(p, r, on_host{}).token, 3);
   r.suppressed = {3};
   EXPECT_EQ(decide_one(p, r, on_host{}).token, 0);

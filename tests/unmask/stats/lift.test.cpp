@@ -79,8 +79,8 @@ TEST(lift, of_a_sum_is_accurate) {
 }
 
 template <class F>
-std::uint32_t bits_of(const F& f, std::size_t number) {
-  return identity(reinterpret_cast<const float*>(&f)[number]);
+std::uint32_t bits_at(const F& f, std::size_t number) {
+  return bits_of(reinterpret_cast<const float*>(&f)[number]);
 }
 
 template <class F>
@@ -108,7 +108,7 @@ void expect_one_result(scene kind, index_t columns) {
       }
     });
     for (std::size_t k = 0; k < sizeof(F) / sizeof(float); ++k) {
-      EXPECT_EQ(bits_of(f, k), bits_of(expected, k))
+      EXPECT_EQ(bits_at(f, k), bits_at(expected, k))
           << "instruction set " << static_cast<int>(level);
     }
   }
@@ -121,7 +121,7 @@ void expect_one_result(scene kind, index_t columns) {
     }
     const F f = device::detail::lift<F>(b, held, c.best);
     for (std::size_t k = 0; k < sizeof(F) / sizeof(float); ++k) {
-      EXPECT_EQ(bits_of(f, k), bits_of(expected, k)) << "thread " << b.lane();
+      EXPECT_EQ(bits_at(f, k), bits_at(expected, k)) << "thread " << b.lane();
     }
   });
 }

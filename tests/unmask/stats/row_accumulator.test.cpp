@@ -31,7 +31,7 @@ accumulator merged(accumulator a, const accumulator& b) {
 }
 
 void expect_same_choice(const accumulator& a, const accumulator& b) {
-  EXPECT_EQ(identity(a.finish().best), identity(b.finish().best));
+  EXPECT_EQ(bits_of(a.finish().best), bits_of(b.finish().best));
   EXPECT_EQ(a.finish().token, b.finish().token);
   EXPECT_EQ(a.finish().second, b.finish().second);
   EXPECT_EQ(a.finish().valid(), b.finish().valid());

@@ -108,7 +108,7 @@ struct sharded_row {
       in.previous = kept.data();
       in.before = {.seen = true, .best = 2.0F, .log_total = 3.0F, .square = 1.5F};
     }
-    return host::read_row<S>(in, no_edit{}, level);
+    return host::read_row<S>(in, identity{}, level);
   }
 
   /// The nodes of a shard as a stack.
@@ -302,8 +302,7 @@ TEST(messages, that_were_merged_in_place_hold_the_rows_and_every_tracked_logit) 
     EXPECT_TRUE(same_bits(whole[0], row.read({0, vocab})));
     for (index_t w = 0; w < h.tracked; ++w) {
       const auto token = static_cast<std::size_t>(tracked[static_cast<std::size_t>(w)]);
-      EXPECT_EQ(identity(ranks::tracked_logit<S>(h, sum.data(), r, w)),
-                identity(row.logits[token]));
+      EXPECT_EQ(bits_of(ranks::tracked_logit<S>(h, sum.data(), r, w)), bits_of(row.logits[token]));
     }
   }
 }

@@ -39,7 +39,7 @@ using top3 = record<stat::top3_mass>;
 
 [[nodiscard]] top3 read(const std::vector<float>& z,
                         host::instruction_set level = host::best_instruction_set()) {
-  return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), no_edit{}, level);
+  return host::read_row<stat::top3_mass>(placed_row<float>(z, 0).input(), identity{}, level);
 }
 
 [[nodiscard]] top3 pushed(const std::vector<float>& z) {
@@ -87,8 +87,7 @@ TEST(top3_mass, counts_ties_as_often_as_they_are_there) {
   EXPECT_NEAR(read(std::vector<float>(6000, -2.0F)).top3_mass(), 0.0005F, 1e-9F);
   const float e = std::exp(-1.0F);
   EXPECT_NEAR(read({0.0F, -1.0F, 0.0F, -1.0F, -1.0F}).top3_mass(), (2 + e) / (2 + 3 * e), 1e-6F);
-  EXPECT_EQ(identity(read({5.0F, 0.0F, -0.0F}).next[0]),
-            identity(read({5.0F, -0.0F, 0.0F}).next[0]));
+  EXPECT_EQ(bits_of(read({5.0F, 0.0F, -0.0F}).next[0]), bits_of(read({5.0F, -0.0F, 0.0F}).next[0]));
 }
 
 TEST(top3_mass, of_a_row_with_a_nan_or_nothing_belongs_to_an_invalid_record) {
@@ -139,8 +138,8 @@ TEST(top3_mass, merges_in_any_grouping_and_order_to_the_same_columns) {
     }
     const top3 r = parts[0].finish();
     EXPECT_EQ(r.best, expected.best);
-    EXPECT_EQ(identity(r.next[0]), identity(expected.next[0]));
-    EXPECT_EQ(identity(r.next[1]), identity(expected.next[1]));
+    EXPECT_EQ(bits_of(r.next[0]), bits_of(expected.next[0]));
+    EXPECT_EQ(bits_of(r.next[1]), bits_of(expected.next[1]));
   }
 }
 
@@ -158,7 +157,7 @@ TEST(top3_mass, follows_edits_of_tracked_tokens_and_a_raised_best) {
 }
 
 TEST(top3_mass, of_a_ranked_last_position_is_nothing) {
-  EXPECT_EQ(step::hopeless(read({1.0F, 4.0F, 2.0F, 3.5F})).top3_mass(), 0.0F);
+  EXPECT_EQ(step::worst_record(read({1.0F, 4.0F, 2.0F, 3.5F})).top3_mass(), 0.0F);
 }
 
 TEST(top3_mass, is_read_by_a_part_of_a_user) {

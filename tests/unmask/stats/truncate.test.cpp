@@ -267,7 +267,7 @@ TEST(kept_race, is_won_by_the_largest_key_and_the_lower_token) {
   EXPECT_EQ(race.winner.token, 5);
   join(1.0F, -0.0F, 4);
   EXPECT_EQ(race.winner.token, 4);
-  EXPECT_EQ(identity(race.winner.logit), identity(0.0F));  // -0 counts as +0
+  EXPECT_EQ(bits_of(race.winner.logit), bits_of(0.0F));  // -0 counts as +0
   join(1.0F, 12.0F, 6);
   EXPECT_EQ(race.winner.token, 4);
   join(2.0F, 13.0F, 9);

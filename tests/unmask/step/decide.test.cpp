@@ -662,7 +662,7 @@ TEST(decide, starts_all_state_afresh_with_the_slot) {
 }
 
 // A filter that rejects a candidate leaves the worst one, of an invalid row as of any other.
-TEST(hopeless, has_confidence_0_and_infinite_entropy_whatever_the_row_holds) {
+TEST(worst_record, has_confidence_0_and_infinite_entropy_whatever_the_row_holds) {
   constexpr statistics all = stat::confidence | stat::entropy | stat::second_moment;
   for (const float sum :
        {1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -670,7 +670,7 @@ TEST(hopeless, has_confidence_0_and_infinite_entropy_whatever_the_row_holds) {
     row.weighted = sum;
     row.square = sum;
     row.rest = sum;
-    const record<all> worst = step::hopeless(row);
+    const record<all> worst = step::worst_record(row);
     EXPECT_EQ(worst.entropy(), std::numeric_limits<float>::infinity()) << sum;
     EXPECT_EQ(candidate<all>::of(worst, 3, 5).confidence(), 0.0F) << sum;
     EXPECT_EQ(worst.second_moment(), 0.0F) << sum;

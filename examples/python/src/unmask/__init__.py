@@ -11,10 +11,12 @@ Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_tr
 Recorder is a session that keeps rollouts for trainers; read() reads rows of logits alone.
 unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
 
-TraceView shows a recorded decode in a notebook. tune() searches for a policy. unmask.tiny_llada is a
-small model to try policies with; `python -m unmask --help` does so without a program.
+TraceView shows a recorded decode in a notebook. tune() searches for a policy; a Calibrator makes the
+profile of one. unmask.tiny_llada is a small model to try policies with; `python -m unmask --help` does
+so without a program.
 """
 from ._unmask import (
+    Calibrator,
     Candidate,
     Commit,
     Comparison,
@@ -49,6 +51,7 @@ from .trace_view import TraceView
 
 __all__ = [
     "Block",
+    "Calibrator",
     "Candidate",
     "Commit",
     "Comparison",

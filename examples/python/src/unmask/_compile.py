@@ -25,9 +25,9 @@ def table_of(expression: str) -> bytes:
     names = {state: i for i, state in enumerate(sorted({start, *transitions, *accepting}))}
     next_state = array.array("I", [DEAD]) * (256 * len(names))
     for state, by_byte in transitions.items():
-        for byte, behind in by_byte.items():
-            if byte < 256 and behind in names:  # 256 ends a string
-                next_state[256 * names[state] + byte] = names[behind]
+        for byte, after in by_byte.items():
+            if byte < 256 and after in names:  # 256 ends a string
+                next_state[256 * names[state] + byte] = names[after]
     if sys.byteorder == "big":
         next_state.byteswap()
     head = len(names).to_bytes(4, "little") + names[start].to_bytes(4, "little")

@@ -17,7 +17,7 @@ class Block:
     `length` is the number of positions that logits have rows for. What the policy remembers lives
     from start() to the end; a block may be started again, at any time. Other options are those of
     Session.
-    Policies with lookahead or drafts need an engine that runs branches: use Session.
+    Policies with lookahead, drafts or a beam need an engine that runs branches: use Session.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Block:
 
         `tokens` (int64 or int32, one dimension) are written in place by step(). `constraint` is the
         language of all of them, or `fields` have some: as of Session.start(). Of an answer in several
-        blocks each is a Field with `behind`, and with `state` from constraint_state() of the one before.
+        blocks each is a Field with `tokens_after`, and with `state` from constraint_state() of the one before.
         """
         # On a device the session takes tokens of 32 bits, and a session on the CPU takes none from
         # there: both are written by way of a copy.

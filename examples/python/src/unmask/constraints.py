@@ -31,7 +31,7 @@ __all__ = ["Constraint", "Field", "Vocabulary", "choice", "from_transitions", "j
            "vocabulary"]
 
 DEAD = _compile.DEAD
-"""The state behind a byte that no string has there, in the tables of unmask.Constraint."""
+"""The state after a byte that no string has there, in the tables of unmask.Constraint."""
 
 _of_tokenizers: Any = weakref.WeakKeyDictionary()
 
@@ -169,8 +169,8 @@ def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 4096
         ends.add(state)
     next_state = np.full((len(table), 256), DEAD, np.uint32)
     for state, by_byte in enumerate(table):
-        for byte, behind in by_byte.items():
-            next_state[state, byte] = behind
+        for byte, after in by_byte.items():
+            next_state[state, byte] = after
     accepting = np.array([s in ends for s in range(len(table))], np.uint8)
     return Constraint(next_state, accepting, vocabulary, states=states)
 

@@ -274,8 +274,8 @@ class _Request:
             return None
         first = max(0, self.prompt_length - offset)
         end = length if self.most is None else min(length, self.prompt_length + self.most - offset)
-        behind = None if self.most is None else max(0, self.prompt_length + self.most - offset - length)
-        return Field(self.language, first, end, behind=behind, state=self.language_state)
+        after = None if self.most is None else max(0, self.prompt_length + self.most - offset - length)
+        return Field(self.language, first, end, tokens_after=after, state=self.language_state)
 
 
 class _Sessions:

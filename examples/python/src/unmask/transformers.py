@@ -119,7 +119,7 @@ def generate(
         length=widest,
         window=max(len(r.tokens) - r.prompt for r in rows),
         sequences=len(rows),
-        branches=16 if {"lookahead", "drafts"} & set(_text.names(policy)) else 0,
+        branches=16 if {"lookahead", "drafts", "beam"} & set(_text.names(policy)) else 0,
         logits_shift=int(shifted_logits),
         suppress_mask=suppress_mask,
         trace=trace,

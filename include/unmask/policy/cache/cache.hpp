@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/layer.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/layer.hpp>
 
 /// Caches: select the positions that a forward pass computes; the others keep the K/V of the pass
 /// that last computed them. A policy has at most one, with any other parts. The first pass of a

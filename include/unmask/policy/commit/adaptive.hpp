@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/read_ahead.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/read_ahead.hpp>
 
 /// Per-position thresholds that depend on how the position's row changes from step to step.
 namespace UNMASK_NAMESPACE {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -49,6 +49,12 @@ enum class collect : std::uint8_t {
 /// Cost: O(1) a candidate; 6 bytes a cell and 28 more in the value, no state.
 /// Example: `calibrated_threshold("profile.json")`, rows a60 b90 c60 d90, blocks of 2, thresholds
 /// 0.5 0.8: `ab__` `ab_d` `abcd`.
+/// The paper does not say which confidences make a profile. Figure 1, which starts low, and
+/// algorithm 1, line 17, which tests every position of the block, speak for all candidates.
+/// `committed` is the default because it needs no session_capacity::trace, and because a profile of
+/// candidates commits more and is right less often: neither of the two beats a constant on Sudoku
+/// (bench/results/sudoku.md).
+///
 /// Source: J. Shen and Y. Ro, Beyond static cutoffs: one-shot dynamic thresholding for diffusion
 /// language models (2025), section 3 and algorithm 1; defaults from section 4.1 (GSM8K). Choices
 /// that the paper leaves open (which confidences are recorded, steps and blocks without any,
@@ -81,6 +87,13 @@ struct calibrated_threshold {
       "calibrated_threshold",
       "takes the threshold of each block, or of each step of it, from a saved profile"};
   static constexpr index_t capacity = Cells;
+  static constexpr knob<calibrated_threshold> knobs[] = {
+      {"threshold", &calibrated_threshold::threshold, within(0, 1)},
+      {"cap", &calibrated_threshold::cap, above(0).up_to(1)},
+      {"slack", &calibrated_threshold::slack, at_least(0).below(1)},
+      word_knob<&calibrated_threshold::mode>("mode", "block|step_block"),
+      word_knob<&calibrated_threshold::statistic>("statistic", "mean|q1|median|q3|min_whisker"),
+      word_knob<&calibrated_threshold::recorded>("recorded", "committed|candidates")};
 
   /// Errors: std::invalid_argument unless the knobs are in range and the profile, if there is one,
   /// has the block length of the sequence.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 

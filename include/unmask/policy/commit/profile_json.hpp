@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/read_number.hpp>
-#include <unmask/core/write_number.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
+#include <unmask/text/read_number.hpp>
+#include <unmask/text/write_number.hpp>
 
 #include <array>
 #include <concepts>

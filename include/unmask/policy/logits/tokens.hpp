@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 #include <unmask/core/policy.hpp>
 
 /// Logits processors: edits of a few logits of each row. The tokens are tracked: the read excludes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/policy.hpp>
+#include <unmask/policy/beam.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/calibrated_threshold.hpp>
@@ -47,6 +48,13 @@ template <int Slots = 64>
   return policy{by_confidence{}, unmask::threshold{threshold, true}, credit};
 }
 
+/// Credit Decoding without settings of the credit: the committed share of the answer is strength
+/// and decay. Source: CreditDecoding (2025), section 4.3, CD-Adaptive of table 2; the threshold as
+/// in credit_decoding().
+[[nodiscard]] constexpr auto credit_decoding_adaptive(float threshold = 0.9F) {
+  return policy{by_confidence{}, unmask::threshold{threshold, true}, adaptive_credit<>{}};
+}
+
 /// d3LLM's decoding without a cache: the least uncertain token of all blocks, every token of an
 /// entropy of `value` nats or less, and one of the first block that is not complete; a block joins
 /// when a tenth of the one before it is committed, at most one in each pass.
@@ -77,6 +85,15 @@ template <int Slots = 64>
   return policy{by_confidence{}, unmask::threshold{threshold, true}, checks};
 }
 
+/// SOAR: up to five tokens of a confidence above `threshold` at once, otherwise the best `width`
+/// orders of single tokens in one batch.
+///
+/// Scores are sums of confidences; the paper's are of their logarithms: beam::log_scores. Source:
+/// SOAR (2026), as released, whose number of steps is max_steps.
+[[nodiscard]] constexpr auto soar(index_t width = 2, float threshold = 0.95F) {
+  return policy{by_confidence{}, at_most{5, unmask::threshold{threshold}}, beam{width}};
+}
+
 /// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes
 /// everything. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
 /// appendix B.2 are those of the methods that it is compared with.)
@@ -84,8 +101,21 @@ template <int Slots = 64>
   return {.prompt_period = 1, .answer_period = 0};
 }
 
+/// Dynamic-dLLM's cache budgets without its thresholds, one token a pass: Dynamic-dLLM without an
+/// asterisk in tables 1 to 3. For engines with hooks in their layers. Source: as dynamic_dllm(),
+/// section 3.1.
+template <feature Feature = feature::input>
+[[nodiscard]] constexpr auto
+dynamic_cache_updating(const basic_cache_budget<Feature>& budgets = {},
+                       const interval_cache& cache = dynamic_dllm_cache()) {
+  return policy{by_confidence{}, tokens_per_step{1}, budgets, cache};
+}
+
 /// Dynamic-dLLM: cache budgets and adaptive thresholds together, its Dynamic-dLLM*. For engines
 /// with hooks in their layers.
+///
+/// In algorithm 1, line 3, the prediction of the first pass commits by the decoding that the method
+/// is added to; here the threshold, which has not moved yet, decides in that pass, too.
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
@@ -112,6 +142,9 @@ template <feature Feature = feature::input>
 /// and ES-dLLM*, table 6: BBH 32/4 (16/4), MBPP (8/2). Blocks of 64, of 256 for MATH; answers of
 /// 256, of 512 for code (table 4). Released: released::es_dllm_fixed(), with
 /// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
+///
+/// Algorithm 1, line 8, stores the row of every position that reaches a layer; early_skip stores
+/// those of the positions that the layer computes, as the release does, and says what differs.
 ///
 /// `ends` is the rule of appendix B.2. Taken literally, it commits a run of EOS tokens from the
 /// left only, one a pass: stop_at_eos ends the decode instead, and eos_gate{.until_first = true},
@@ -154,6 +187,17 @@ template <feature Indicator = feature::hidden>
   return with(es_dllm_parallel(threshold, skip, cache, ends), eviction);
 }
 
+/// LoPA over one block after the other, as in table 1 over Dream as released: lookahead branches
+/// under a threshold. The paper gives neither threshold nor branches for it; the defaults are those
+/// of lopa_d2f(). Of the other scores of a branch that section 3.2 names, lookahead has the mean of
+/// the least confident share; that of a sliding window is left out. Source: LoPA (2025), algorithm
+/// 1, equations 1 and 2.
+template <ranking Ranking = by_confidence>
+[[nodiscard]] constexpr auto lopa(const lookahead_by<Ranking>& ahead = {.branches = 14},
+                                  float threshold = 0.9F) {
+  return policy{ahead.order, unmask::threshold{threshold}, ahead};
+}
+
 /// LoPA with D2F: lookahead branches over pipelined blocks. session_capacity::branches must be at
 /// least `ahead.branches`.
 ///
@@ -180,8 +224,9 @@ template <int Cells = 256>
 }
 
 /// OSDT's settings for a task, without a profile: the argument of calibrating() and profile_store.
-/// Confidences of committed tokens are recorded; the paper does not say which ones. Source: OSDT
-/// (2025), section 4.1, and section 4.2 for the static threshold.
+/// Confidences of committed tokens are recorded; calibrated_threshold says why. In an answer of one
+/// block mode `block` is a constant. Source: OSDT (2025), section 4.1, and section 4.2 for the
+/// static threshold.
 template <int Cells = 256>
 inline constexpr calibrated_threshold<Cells> osdt_gsm8k_settings{.threshold = 0.9F,
                                                                  .cap = 0.75F,

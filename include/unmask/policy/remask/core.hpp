@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/knob.hpp>
-#include <unmask/core/reconsider.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/reconsider.hpp>
 
 namespace UNMASK_NAMESPACE {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/knob.hpp>
 
 namespace UNMASK_NAMESPACE {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 #include <unmask/core/policy.hpp>
 
 /// Remasking of committed tokens, as long as their block is scored. Their rows are read like those

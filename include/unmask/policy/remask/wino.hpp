@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/attention.hpp>
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
-#include <unmask/core/remask_least.hpp>
+#include <unmask/core/part/attention.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
+#include <unmask/core/part/remask_least.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE {
 /// additional ones. Tokens are tested from the step after their commit until their block is
 /// complete.
 ///
-/// Needs an engine with shadow attention (core/attention.hpp), and logits shift 0.
+/// Needs an engine with shadow attention (core/part/attention.hpp), and logits shift 0.
 /// Range: threshold in [0, 1], strict; threshold_back at least 0, strict, 0 masks nothing.
 /// Ties: the lower position is masked first. A row of NaN keeps its token.
 /// Cost: an additional row for each committed position of the block, and a sort of the block in

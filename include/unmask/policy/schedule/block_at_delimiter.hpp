@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/block_end.hpp>
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/block_end.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 
 namespace UNMASK_NAMESPACE {
 

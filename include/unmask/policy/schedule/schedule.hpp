@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
-#include <unmask/core/part.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/part.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
 
 namespace UNMASK_NAMESPACE {
@@ -15,6 +15,7 @@ namespace UNMASK_NAMESPACE {
 /// Source: J. Ye et al., Dream 7B (2025), which decodes without blocks.
 struct single_block {
   static constexpr statistics required = stat::none;
+  static constexpr bool decides_one_block = true;
   static constexpr part_label label{"single_block", "the whole answer is one block"};
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const { return g.length - g.prompt_length; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/attention.hpp>
-#include <unmask/core/forwards.hpp>
-#include <unmask/core/knob.hpp>
-#include <unmask/core/verify.hpp>
+#include <unmask/core/part/attention.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/verify.hpp>
 
 namespace UNMASK_NAMESPACE {
 

@@ -264,7 +264,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   held_tokens unused;
   in.held = &unused;
   const record<contents> whole =
-      host::read_row<contents>(in, no_edit{}, host::best_instruction_set());
+      host::read_row<contents>(in, identity{}, host::best_instruction_set());
   canonical::head_cut<Held> cut;
   for (std::size_t v = 0; v < z.size(); ++v) {
     cut.head.push(z[v], static_cast<token_id>(v));
@@ -278,7 +278,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   record<contents> first = whole;
   record<contents> second = whole;
   cut.finish(serial{}, first, draw, rules.renormalises);
-  host::read_again(second, in, no_edit{}, {}, rules, host::best_instruction_set());
+  host::read_again(second, in, identity{}, {}, rules, host::best_instruction_set());
   ASSERT_EQ(first.drawn, second.drawn);
   ASSERT_EQ(first.drawn_logit, second.drawn_logit);
   ASSERT_EQ(first.key, second.key);

@@ -2,7 +2,7 @@
 """DiffusionGemma of vLLM 0.33 with a sampler that a policy decides."""
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import numpy as np
 import torch
@@ -17,8 +17,8 @@ from vllm.utils.torch_utils import async_tensor_h2d
 from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 
-from .. import _text
-from .._unmask import Ending, Session
+from .. import _text, constraints
+from .._unmask import Constraint, Ending, Field, Session, Vocabulary
 
 logger = init_logger(__name__)
 
@@ -48,6 +48,25 @@ def check(policy: str, eos_token: int | None = None, threads: int = 1, *, files:
         raise ValueError(f"policy '{policy}' has no canvas, and DiffusionGemma has no mask token")
 
 
+_NOTHING: Any = object()  # the language of a request that cannot be obeyed
+
+
+def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: int | None) -> Constraint:
+    """The language that `unmask_constraint` of a request describes. Raises ValueError and TypeError."""
+    kinds = {
+        "json": constraints.json_schema,
+        "regex": constraints.regex,
+        "choice": constraints.choice,
+        "json_object": lambda _, words: constraints.json_object(words),
+    }
+    if not isinstance(wanted, dict) or len(wanted) != 1 or next(iter(wanted)) not in kinds:
+        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(kinds)}, got {wanted!r}")
+    if words is None or eos_token is None:
+        raise ValueError("unmask_constraint needs a tokenizer and an EOS token")
+    kind, value = next(iter(wanted.items()))
+    return kinds[kind](value, words())
+
+
 class DiffusionGemma(DiffusionGemmaForConditionalGeneration):
     """vLLM's model; only its sampler may be another."""
 
@@ -68,14 +87,28 @@ class ModelState(DiffusionGemmaModelState):
             policy = policy_of(self.gen_config, self.diffusion_states.max_denoising_steps)
         eos = getattr(self.model_config.hf_text_config, "eos_token_id", None)
         threads = config.get("unmask_threads", 1)
-        return UnmaskSampler(custom[0], policy, eos if isinstance(eos, int) else None, threads), custom[1]
+        eos = eos if isinstance(eos, int) else None
+        return UnmaskSampler(custom[0], policy, eos, threads, lambda: self._words(eos)), custom[1]
+
+    def _words(self, eos: int | None) -> Vocabulary:
+        """The bytes of the model's tokens."""
+        from vllm.tokenizers import cached_tokenizer_from_config
+
+        ends = self.gen_config.get("eos_token_id") or []
+        return constraints.vocabulary(
+            cached_tokenizer_from_config(self.model_config), vocab=self.model_config.get_vocab_size(), mask_token=0,
+            eos_token=eos, also_eos=sorted({*([ends] if isinstance(ends, int) else ends)} - {eos}),
+        )
 
 
 class UnmaskSampler(DiffusionSampler):
     """Decides each canvas by a policy: a session for each request, the same in any batch.
 
     A request may name its own policy as `unmask_policy` of its extra_args; one that cannot run is
-    logged, and the server's is used. vLLM's own arguments of a request mean:
+    logged, and the server's is used. `unmask_constraint` is a language that its answer obeys, over all
+    of its canvases: {"json": schema}, {"regex": expression}, {"choice": [...]} or {"json_object": true},
+    as vLLM's structured_outputs have them; one that cannot be obeyed is logged, and the answer is empty.
+    vLLM's own arguments of a request mean:
 
     diffusion_pinned         fixed positions: never drawn, emitted as the seed has them
     diffusion_constrained    the allowed tokens: every other logit is -inf
@@ -84,11 +117,18 @@ class UnmaskSampler(DiffusionSampler):
     seed                     of draws, noise and first canvas
     """
 
-    def __init__(self, base: DiffusionSampler, policy: str, eos_token: int | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        base: DiffusionSampler,
+        policy: str,
+        eos_token: int | None = None,
+        threads: int = 1,
+        words: Callable[[], Vocabulary] | None = None,
+    ) -> None:
         check(policy, eos_token, threads)
         self.__dict__.update(vars(base))  # all that vLLM's sampler was made with
         self.policy = policy
-        self._eos_token, self._threads = eos_token, threads
+        self._eos_token, self._threads, self._words = eos_token, threads, words
         self._requests: dict[int, _Request] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> None:
@@ -105,6 +145,8 @@ class UnmaskSampler(DiffusionSampler):
             most_steps=int(self.diffusion_states.max_steps[req_idx]),
             pinned=extra.get("diffusion_pinned") or [],
             seed_canvas=extra.get("diffusion_seed_canvas"),
+            language=self._language_of(extra.get("unmask_constraint")),
+            most_tokens=getattr(sampling_params, "max_tokens", None),
         )
 
     def _policy_for(self, wanted: Any) -> str:
@@ -116,6 +158,15 @@ class UnmaskSampler(DiffusionSampler):
         except ValueError as error:  # would end the engine
             logger.error("unmask_policy of a request: %s; the server's is used", error)
             return self.policy
+
+    def _language_of(self, wanted: Any) -> Constraint | None:
+        if wanted is None:
+            return None
+        try:
+            return language_of(wanted, self._words, self._eos_token)
+        except (ImportError, TypeError, ValueError) as error:  # would end the engine
+            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
+            return _NOTHING
 
     def _finish_prefills(self, input_batch: Any, prefill_indices_np: np.ndarray) -> None:
         """Begins the first canvas of requests whose prompt is complete."""
@@ -251,7 +302,12 @@ class _Request:
         most_steps: int,
         pinned: list[int],
         seed_canvas: list[int] | None,
+        language: Any = None,
+        most_tokens: int | None = None,
     ) -> None:
+        self.language, self.most_tokens, self.language_state = language, most_tokens, None
+        if language is not None:  # its canvas ends in the language where the policy ends it
+            policy = f"{policy} + max_steps({most_steps})"
         self.policy, self.options, self.width, self.seed, self.most_steps = policy, options, width, seed, most_steps
         self.seed_canvas = seed_canvas
         self.fixed = torch.zeros(width, dtype=torch.bool)
@@ -263,6 +319,10 @@ class _Request:
 
     def begin(self) -> None:
         """The next canvas of random tokens."""
+        if self.block >= 0 and self.language not in (None, _NOTHING):
+            self.language_state = self.session.constraint_state(0)
+        if self.block >= 0 and self.most_tokens is not None:
+            self.most_tokens -= len(self.tokens)
         self.block += 1
         self._start(self.width)
 
@@ -272,14 +332,32 @@ class _Request:
         if self.seed_canvas is not None:
             self.tokens[:] = torch.as_tensor(self.seed_canvas[:length], dtype=torch.int32)
         self.session = Session(self.policy, length=length, window=length, **self.options)
-        self.session.start(
-            0,
-            self.tokens,
-            prompt_length=0,
-            block_length=length,
-            editable=~self.fixed[:length],
-            seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64,
-        )
+        if self.language is _NOTHING:
+            return
+        try:
+            self.session.start(
+                0,
+                self.tokens,
+                prompt_length=0,
+                block_length=length,
+                editable=~self.fixed[:length],
+                seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64,
+                constraint=self._field(length),
+            )
+        except ValueError as error:
+            if self.language is None:
+                raise
+            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
+            self.language = _NOTHING
+
+    def _field(self, length: int) -> Field | None:
+        """The part of the language in the next canvas."""
+        if self.language is None:
+            return None
+        left = self.most_tokens
+        after = None if left is None else max(left - length, 0)
+        end = length if left is None else max(min(length, left), 0)
+        return Field(self.language, 0, end, tokens_after=after, state=self.language_state)
 
     def temperature(self) -> float:
         """Of the next step."""
@@ -289,7 +367,11 @@ class _Request:
     def step(self, rows: torch.Tensor) -> bool:
         """Decides; whether the canvas is final, and `tokens` its answer."""
         if len(rows) != len(self.tokens):  # the last canvas ends at the longest sequence
+            self.most_tokens = min(len(rows), self.most_tokens or len(rows))
             self._start(len(rows))
+        if self.language is _NOTHING:
+            self.tokens[:] = self.options["eos_token"] or 0
+            return True
         request = self.session.next()
         if request is not None:
             self.session.supply(rows[request.segments[0].rows].cpu().contiguous())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/knob.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/commit/noise_level.hpp>

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/core/part/answer_end.hpp>
+#include <unmask/core/part/block_rewriting.hpp>
+#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/gating.hpp>
+#include <unmask/core/part/layer.hpp>
+#include <unmask/core/part/part.hpp>
+#include <unmask/core/part/reconsider.hpp>
+#include <unmask/core/part/remask_least.hpp>
+#include <unmask/core/part/review.hpp>
+#include <unmask/core/part/verify.hpp>
+
+#include <type_traits>
+
+/// Refuses parts whose functions a step would not call, each case with a sentence.
+///
+/// Refused: a function with the name of a stage that does not satisfy the stage (other arguments,
+/// another return type, not const), and a declaration without the function that it belongs to. A
+/// function with any other name is never called, and cannot be distinguished from the part's own
+/// functions: write `static_assert(logits_processor<my_part>)` after a part.
+namespace UNMASK_NAMESPACE::detail {
+
+// The functions of the stages: name, the concept of part type P that has it, and the sentence for a
+// function of that name that is none.
+// clang-format off
+#define UNMASK_STAGE_FUNCTIONS(FUNCTION)                                                           \
+  FUNCTION(score, ranking<P>,                                                                      \
+           "score(candidate) or score(candidate, context) must be const and return float")         \
+  FUNCTION(commits, basic_commit_rule<P>,                                                          \
+           "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "      \
+           "const and return bool")                                                                \
+  FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float")                     \
+  FUNCTION(anchors, anchoring<P>,                                                                  \
+           "anchors(candidate) must be const and return bool, and the part must declare up to "    \
+           "which distance: anchor_radius() -> index_t")                                           \
+  FUNCTION(anchor_radius, anchoring<P>,                                                            \
+           "anchor_radius() must be const and return index_t, in a part that has "                 \
+           "anchors(candidate)")                                                                   \
+  FUNCTION(transform, logits_transform<P>,                                                         \
+           "transform(logit, token) or transform(logit, token, at) must be const and return "      \
+           "float")                                                                                \
+  FUNCTION(draw_temperature, drawing<P>, "draw_temperature() must be const and return float")      \
+  FUNCTION(track, tracking<P>,                                                                     \
+           "track(list, context) must be const, and the part must declare how many tokens it "     \
+           "tracks at a position: static constexpr index_t tracks = ...")                          \
+  FUNCTION(process, logits_processor<P>, "process(row, context) must be const and return void")    \
+  FUNCTION(probe, probing<P>,                                                                      \
+           "probe(row, context, out) must be const and return index_t, and the part must say how " \
+           "many probabilities it writes: static constexpr index_t probes")                        \
+  FUNCTION(filter, candidate_filter<P>,                                                            \
+           "filter(candidate, context) or filter(candidate, neighbours, context) must be const "   \
+           "and return filter_result")                                                             \
+  FUNCTION(reduce, step_reducing<P>,                                                               \
+           "reduce(candidate, context) must be const and return the part's step reduction, which " \
+           "has merge(step reduction)")                                                            \
+  FUNCTION(review, reviewing<P>,                                                                   \
+           "review(candidate, context) must be const and return the part's step reduction, which " \
+           "has merge(step reduction)")                                                            \
+  FUNCTION(edit_token, token_editing<P>,                                                           \
+           "edit_token(candidate, context) must be const and return verdict")                      \
+  FUNCTION(remasks, remasking<P>, "remasks(candidate, context) must be const and return bool")     \
+  FUNCTION(refill, renoising<P>,                                                                   \
+           "refill(position, context) must be const and return token_id, and so must "             \
+           "conclude(context)")                                                                    \
+  FUNCTION(conclude, renoising<P>,                                                                 \
+           "conclude(context) must be const and return token_id, and so must refill(position, "    \
+           "context)")                                                                             \
+  FUNCTION(remask_count, remasking_least<P>,                                                       \
+           "remask_count(context) must be const and return index_t, in a part that has "           \
+           "remask_score(candidate, context) and extra_remasks(sequence_shape)")                   \
+  FUNCTION(remask_score, remasking_least<P>,                                                       \
+           "remask_score(candidate, context) must be const and return float, in a part that has "  \
+           "remask_count(context) and extra_remasks(sequence_shape)")                              \
+  FUNCTION(rewrite_block, block_rewriting<P>,                                                      \
+           "rewrite_block(rows, context) must be const and return void, in a part that declares "  \
+           "so: static constexpr bool rewrites_blocks = true")                                     \
+  FUNCTION(begin_length, growing<P>,                                                               \
+           "begin_length(sequence_shape) must be const and return index_t, in a part that has "    \
+           "rewrite_block(rows, context)")                                                         \
+  FUNCTION(goes_on, going_on<P>,                                                                   \
+           "goes_on(sequence, context) must be const and return bool, in a part that has "         \
+           "remask_count(context)")                                                                \
+  FUNCTION(stop, stopping<P>, "stop(sequence, context) must be const and return ending")           \
+  FUNCTION(answer_end, delimiting<P>,                                                              \
+           "answer_end(sequence) must be const and return index_t, in a part that has "            \
+           "stop(sequence, context)")                                                              \
+  FUNCTION(schedule, scheduling<P>,                                                                \
+           "schedule(sequence, plan, context) must be const and return void")                      \
+  FUNCTION(replan, replanning<P>,                                                                  \
+           "replan(sequence, plan, context) must be const and return void, in a part that "        \
+           "schedules")                                                                            \
+  FUNCTION(hide_count, reconsidering<P>,                                                           \
+           "hide_count(context) must be const and return index_t, in a part that has the other "   \
+           "functions of core/part/reconsider.hpp")                                                     \
+  FUNCTION(hide_score, reconsidering<P>,                                                           \
+           "hide_score(candidate, context) must be const and return float, in a part that has "    \
+           "the other functions of core/part/reconsider.hpp")                                           \
+  FUNCTION(reconsider_count, reconsidering<P>,                                                     \
+           "reconsider_count(context) must be const and return index_t, in a part that has the "   \
+           "other functions of core/part/reconsider.hpp")                                               \
+  FUNCTION(reconsider_score, reconsidering<P>,                                                     \
+           "reconsider_score(candidate, context) must be const and return float, in a part that "  \
+           "has the other functions of core/part/reconsider.hpp")                                       \
+  FUNCTION(accepts, verifying<P>,                                                                  \
+           "accepts(candidate, context) must be const and return bool, in a part that has "        \
+           "schedule(sequence, plan, context)")                                                    \
+  FUNCTION(check, (checked<P> || checked_with_model<P>),                                           \
+           "check(sequence_shape) or check(sequence_shape, model_info) must be const")             \
+  FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool")              \
+  FUNCTION(admits, gating<P>, "admits(position, token, context) must be const and return bool")    \
+  FUNCTION(extra_forwards, extending<P>,                                                           \
+           "extra_forwards(sequence_shape) must be const and return std::int64_t")                 \
+  FUNCTION(set_query, caching<P>,                                                                  \
+           "set_query(sequence, plan, context) must be const and return void")                     \
+  FUNCTION(in_query, picking<P>,                                                                   \
+           "in_query(row, context) must be const and return bool, in a part that has set_query()") \
+  FUNCTION(evicts, evicting<P>,                                                                    \
+           "evicts(sequence, plan, context) must be const and return eviction")
+// clang-format on
+
+// If P has a member of one of these names, whatever it is, the name is ambiguous in a class with
+// both bases.
+struct stage_names {
+#define UNMASK_FUNCTION(name, is_stage, sentence) int name;
+  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
+};
+template <class P>
+struct with_stage_names : P, stage_names {};
+
+// True if P has a member of that name that is not a data member.
+#define UNMASK_HAS_FUNCTION(name)                                                                  \
+  (                                                                                                \
+      !requires { &with_stage_names<P>::name; } &&                                                 \
+      !requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; })
+
+template <class P>
+consteval void check_functions() {
+#define UNMASK_FUNCTION(name, is_stage, sentence)                                                  \
+  static_assert(is_stage || !UNMASK_HAS_FUNCTION(name), sentence);
+  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
+}
+
+// True if P is of that stage, or has a function of that name: one with a wrong signature has a
+// sentence above, and a policy does not lack the part.
+template <class P, bool Final = std::is_final_v<P>>
+inline constexpr bool is_meant_to_rank = ranking<P> || UNMASK_HAS_FUNCTION(score);
+template <class P>
+inline constexpr bool is_meant_to_rank<P, true> = ranking<P>;
+template <class P, bool Final = std::is_final_v<P>>
+inline constexpr bool is_meant_to_commit = commit_rule<P> || UNMASK_HAS_FUNCTION(commits);
+template <class P>
+inline constexpr bool is_meant_to_commit<P, true> = commit_rule<P>;
+
+#undef UNMASK_STAGE_FUNCTIONS
+#undef UNMASK_HAS_FUNCTION
+
+template <class P>
+inline constexpr bool keeps_position_state = !std::is_same_v<position_state_of<P>, no_state>;
+template <class P>
+inline constexpr bool keeps_sequence_state = !std::is_same_v<sequence_state_of<P>, no_state>;
+
+// True if a function takes the part's context.
+template <class P>
+concept decides_with_state =
+    requires(const P& p, const own_candidate<P>& c, part_context<P>& context) {
+      p.score(c, context);
+    } || requires(const P& p,
+                  const own_candidate<P>& c,
+                  const rank_info_for<P>& s,
+                  part_context<P>& context) { p.commits(c, s, context); };
+template <class P>
+inline constexpr bool uses_position_state =
+    decides_with_state<P> || tracking<P> || logits_processor<P> || probing<P> ||
+    candidate_filter<P> || step_reducing<P> || reviewing<P> || token_editing<P> || remasking<P> ||
+    renoising<P> || gating<P>;
+template <class P>
+inline constexpr bool uses_sequence_state =
+    uses_position_state<P> || stopping<P> || scheduling<P> || caching<P> || evicting<P> ||
+    layer_rule<P>;
+
+template <class P>
+concept declares_tracks = requires { P::tracks; };
+
+template <class P>
+concept declares_how_it_edits =
+    requires { P::reads_sequence; } || requires { P::processes_committed; };
+
+// Refuses declarations without the function that they belong to.
+template <class P>
+consteval void check_declarations() {
+  static_assert(!keeps_position_state<P> || uses_position_state<P>,
+                "this part has a position_state and no function that is given it: check the names "
+                "of its functions and that they take `context`");
+  static_assert(!keeps_sequence_state<P> || uses_sequence_state<P>,
+                "this part has a sequence_state and no function that is given it: check the names "
+                "of its functions and that they take `context`");
+  static_assert(
+      !requires { typename P::step_reduction; } || step_reducing<P> || reviewing<P>,
+      "this part has a step reduction and no reduce(candidate, context) or "
+      "review(candidate, context) that returns it");
+  static_assert(!(step_reducing<P> && reviewing<P>),
+                "this part has one step reduction and both reduce(candidate, context) and "
+                "review(candidate, context)");
+  if constexpr (declares_tracks<P>) {
+    static_assert(tracking<P> || P::tracks == 0,
+                  "this part declares how many tokens it tracks and has no track(list, context)");
+  }
+  static_assert(
+      !requires { P::probes; } || probing<P>,
+      "this part declares how many probabilities it writes and has no probe(row, context, out)");
+  static_assert(
+      !requires { P::needs_spans; } || basic_commit_rule<P>,
+      "this part declares needs_spans and has no commits(candidate, rank_info_in_span)");
+  static_assert(!anchoring<P> || basic_commit_rule<P>,
+                "this part has anchors(candidate) and no commits(candidate, rank_info_by_anchors)");
+  static_assert(
+      !requires { P::paces; } || scheduling<P>,
+      "this part declares paces and has no schedule(sequence, plan, context)");
+  static_assert(
+      !requires { P::tracks_current; } || token_editing<P> || remasking_least<P> || verifying<P> ||
+          reconsidering<P>,
+      "this part declares tracks_current and has no edit_token(candidate, context)");
+  static_assert(!declares_how_it_edits<P> || tracking<P> || logits_processor<P>,
+                "this part declares how it edits rows and has neither track(list, context) nor "
+                "process(row, context)");
+}
+
+template <class P>
+consteval void check_part_functions() {
+  if constexpr (!std::is_final_v<P>) {
+    check_functions<P>();
+  }
+  check_declarations<P>();
+}
+
+}  // namespace unmask::detail
