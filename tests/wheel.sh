@@ -6,6 +6,10 @@
 # CPython from 3.10 on that this machine has: bash tests/wheel.sh
 #
 # They lie in build/python/dist afterwards. UNMASK_PYTHONS lists the interpreters to use.
+#
+# bash tests/wheel.sh --cuda builds the wheel with device sessions instead, into build/python/dist-cuda, where nvcc is:
+# machine code for sm_80 to sm_120 (UNMASK_CUDA_ARCHITECTURES names others), the CUDA runtime inside, no symbol of the
+# driver. It is installed and tested on a CPU, without a driver; nothing of it runs on a GPU.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -16,6 +20,48 @@ unmask_packages python3 python3-venv python3-dev
 root=$PWD
 folder=$PWD/build/python
 dist=$folder/dist
+
+if [[ ${1-} == --cuda ]]; then
+  dist=$folder/dist-cuda
+  architectures=${UNMASK_CUDA_ARCHITECTURES:-80-real;86-real;89-real;90-real;100-real;120-real}
+  rm -rf "$dist"
+  mkdir -p "$dist"
+  echo "Building the wheel with device sessions for $architectures"
+  unmask_quietly python3 -m pip wheel --no-deps -w "$dist" \
+    --config-settings cmake.define.UNMASK_PYTHON_CUDA=ON \
+    --config-settings "cmake.define.CMAKE_CUDA_ARCHITECTURES=$architectures" \
+    --config-settings "build-dir=${UNMASK_CUDA_BUILD:-$folder/cuda}" ./examples/python
+  wheel=$(echo "$dist"/unmask-*.whl)
+  unpacked=$folder/cuda-wheel
+  rm -rf "$unpacked"
+  python3 -m zipfile -e "$wheel" "$unpacked"
+  extension=$(echo "$unpacked"/unmask/_unmask*.so)
+  echo "  ${wheel##*/}: $(stat -c %s "$wheel") bytes"
+  (($(stat -c %s "$wheel") < 100000000)) || { echo "$wheel has more than 100 MB" >&2; exit 1; }
+  needed=$(readelf -d "$extension" | grep NEEDED)
+  if grep -qE 'libcuda|libnv' <<<"$needed"; then
+    echo "the extension needs a library of CUDA: $needed" >&2
+    exit 1
+  fi
+  if command -v cuobjdump >/dev/null; then
+    code=$(cuobjdump --list-elf "$extension")
+    for architecture in ${architectures//;/ }; do
+      [[ $architecture == *-virtual || $code == *sm_${architecture%%-*}.* ]] ||
+        { echo "the extension has no machine code for $architecture" >&2; exit 1; }
+    done
+  else
+    echo "  there is no cuobjdump: its machine code is not checked"
+  fi
+  venv=$folder/user-cuda
+  rm -rf "$venv"
+  unmask_quietly python3 -m venv "$venv"
+  unmask_quietly "$venv/bin/python" -m pip --disable-pip-version-check install numpy pytest
+  unmask_quietly "$venv/bin/python" -m pip --disable-pip-version-check install --no-index --no-deps "$wheel"
+  cd "$venv"
+  ./bin/python -m unmask decode | tail -1
+  ./bin/python -c 'from unmask._unmask import has_cuda; assert has_cuda'
+  exec ./bin/python -m pytest -q -p no:cacheprovider "$root"/tests/python/test_{command,methods}.py
+fi
 tools=$folder/tools
 # The build folders, too: the files of every source distribution have one and the same time, by which Ninja would keep
 # what it compiled of the one before.
