@@ -21,7 +21,7 @@ FIELD = r"^\s+(?!return\b|using\b|static\b)[\w:<>, ]+?\s{name}(?:\[\w*\])?(?:\s*
 def hooks(include):
     """What concepts ask of a part: {name: concept}."""
     found, inner, everything = {}, {}, ""
-    for file in sorted((include / "core").glob("*.hpp")):
+    for file in sorted((include / "core").rglob("*.hpp")):
         text = file.read_text(encoding="utf-8") + "\n\n"
         everything += text
         for m in re.finditer(r"^concept (\w+) =(.*?);\n(?:}\)?;\n)?\n", text, re.S | re.M):
@@ -38,7 +38,7 @@ def hooks(include):
 
 def states(include):
     """Types that a part may have for its state, as concepts call them."""
-    text = "".join(file.read_text(encoding="utf-8") for file in sorted((include / "core").glob("*.hpp")))
+    text = "".join(file.read_text(encoding="utf-8") for file in sorted((include / "core").rglob("*.hpp")))
     return "|".join(sorted(set(re.findall(r"\btypename P::(\w+);", text))))
 
 

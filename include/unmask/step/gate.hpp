@@ -74,8 +74,26 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
   }
 }
 
-/// Lane 0: reads refused candidates again where constrained_field::read_again asks for it, and
-/// accepts them with the tokens that they have then. Returns whether any passes.
+/// Lane 0: reads a refused candidate again where constrained_field::read_again asks for it, and
+/// accepts it with the token that it has then. Returns whether it passes.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+[[nodiscard]] UNMASK_HD bool
+passes_second_read(const slot_memory<Policy>& m, index_t i, Answer* answer) {
+  if (m.roles[i] != role::refused || !answer->reads_again(m.status->next.score.first + i)) {
+    return false;
+  }
+  answer->rows.read(answer->rows.backend, m.slot, i);
+  if (!admit(m, i, answer)) {
+    return false;
+  }
+  m.roles[i] = role::accepted;
+  --m.status->report.refused;
+  return true;
+}
+
+/// Lane 0: the same for each refused candidate: those with a rank in its order, then the others by
+/// position. Returns whether any passes.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 [[nodiscard]] UNMASK_HD bool pass_second_reads([[maybe_unused]] const slot_memory<Policy>& m,
@@ -83,23 +101,12 @@ template <class Policy, class Answer>
                                                [[maybe_unused]] Answer* answer) {
   bool any = false;
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    const range scored = m.status->next.score;
-    const auto test = [&](index_t i) {
-      if (m.roles[i] == role::refused && answer->reads_again(scored.first + i)) {
-        answer->rows.read(answer->rows.backend, m.slot, i);
-        if (admit(m, i, answer)) {
-          m.roles[i] = role::accepted;
-          --m.status->report.refused;
-          any = true;
-        }
-      }
-    };
     if (answer != nullptr && answer->reads_again()) {
       for (index_t r = 0; r < count; ++r) {
-        test(key_index(m.keys[r]));
+        any = passes_second_read(m, key_index(m.keys[r]), answer) || any;
       }
-      for (index_t i = 0; i < scored.size(); ++i) {
-        test(i);
+      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
+        any = passes_second_read(m, i, answer) || any;
       }
     }
   }
