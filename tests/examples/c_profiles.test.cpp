@@ -18,12 +18,8 @@
 #include "support/c_calls.hpp"
 #include "support/fake_logits.hpp"
 
+namespace unmask::testing::c_profiles_test {
 namespace {
-
-using unmask::testing::expect_fails;
-using unmask::testing::logits_of;
-using unmask::testing::made;
-using unmask::testing::session_pointer;
 
 constexpr std::int32_t vocab = 32, length = 30, prompt = 2, block = 7;
 const unmask::testing::fake_model model{.seed = 5, .vocab = vocab, .sharpness = 6.0};
@@ -179,3 +175,4 @@ TEST(c_profiles, say_what_is_wrong_with_a_call) {
 }
 
 }  // namespace
+}  // namespace unmask::testing::c_profiles_test
