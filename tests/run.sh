@@ -36,7 +36,7 @@ unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BE
   -DUNMASK_TESTS_TOGETHER=ON
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
-echo "Running them: about $(((15 + jobs - 1) / jobs)) minutes"
+echo "Running them: about $(((12 + jobs - 1) / jobs)) minutes"
 log=$build/tests.log
 status=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null |

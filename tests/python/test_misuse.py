@@ -231,7 +231,7 @@ def test_threads_of_python_run_while_a_session_is_made():
         thread.start()
         before = counted[0]
         new_session("adaptive_threshold", vocab=1 << 18, length=128, window=128)  # writes 128 MB
-        assert counted[0] > before + 100
+        assert counted[0] > before + 10  # with the GIL kept: 0
     finally:
         sys.setswitchinterval(interval)
         stop.set()
