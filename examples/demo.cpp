@@ -225,7 +225,7 @@ int print_table(std::span<const chosen_policy> policies,
   }
   std::cout << (restored ? "\nrestored: masked positions that have the token of the answer" : "")
             << "\nexact match: the text up to the EOS token; whole: with nothing but EOS tokens\n"
-               "behind it; all: tokens committed, answer: those before the EOS token;\n"
+               "after it; all: tokens committed, answer: those before the EOS token;\n"
                "forwards: of one sequence each; layer-rows: positions that the layers\n"
                "computed, as a share of full forwards; policy: inside next(), read() and\n"
                "decide()\n";

@@ -280,7 +280,7 @@ namespace {
 
 constexpr int size = 16, margin = 44;  // of a cell; left of the first column
 
-/// One policy: a row for each forward pass, and the answer. Moves `top` behind it.
+/// One policy: a row for each forward pass, and the answer. Moves `top` after it.
 std::string draw_large(int& top, const panel& p) {
   const recording& r = p.decode;
   const auto passes = static_cast<int>(r.passes.size());

@@ -55,7 +55,7 @@ class Demo(unittest.TestCase):
         self.assertRegex(done.stdout, r"\Aunmask_demo \d+\.\d+\.\d+(, commit [0-9a-f]{12})?\n\Z")
 
     def interrupted(self, *arguments):
-        """Standard output of a run with Ctrl-C behind its first measured policy."""
+        """Standard output of a run with Ctrl-C after its first measured policy."""
         with subprocess.Popen([DEMO, "--limit", "1", "--task", "json", "--no-live", "--policy", "threshold(0.9)",
                                *["--policy=one"] * 300, *arguments], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True) as running:
