@@ -46,7 +46,7 @@ rows_of(const std::vector<std::int32_t>& tokens, std::int32_t first, std::int32_
   return z;
 }
 
-/// What a decode wrote, and in how many passes.
+/// The tokens of a decode, and its passes.
 struct decoded {
   std::vector<std::int32_t> tokens;
   std::int32_t forwards = 0;

@@ -22,8 +22,8 @@
 /// functions: write `static_assert(logits_processor<my_part>)` after a part.
 namespace UNMASK_NAMESPACE::detail {
 
-// The functions of the stages: name, the concept of part type P that has it, and the sentence for a
-// function of that name that is none.
+// The functions of the stages: name, the concept that a part type P with it must satisfy, and the
+// message for a function of that name with another signature.
 // clang-format off
 #define UNMASK_STAGE_FUNCTIONS(FUNCTION)                                                           \
   FUNCTION(score, ranking<P>,                                                                      \
