@@ -74,6 +74,13 @@ commit_refused(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer*
   }
 }
 
+/// Visit n of a walk over the `count` candidates with a rank, in its order, and then over all
+/// scored positions.
+[[nodiscard]] UNMASK_HD inline index_t
+ranked_first(const slot_arrays& m, index_t count, index_t n) {
+  return n < count ? key_index(m.keys[n]) : n - count;
+}
+
 /// Lane 0: reads a refused candidate again where constrained_field::read_again asks for it, and
 /// accepts it with the token that it has then. Returns whether it passes.
 UNMASK_CALLS_HOST
@@ -102,11 +109,8 @@ template <class Policy, class Answer>
   bool any = false;
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
     if (answer != nullptr && answer->reads_again()) {
-      for (index_t r = 0; r < count; ++r) {
-        any = passes_second_read(m, key_index(m.keys[r]), answer) || any;
-      }
-      for (index_t i = 0; i < m.status->next.score.size(); ++i) {
-        any = passes_second_read(m, i, answer) || any;
+      for (index_t n = 0; n < count + m.status->next.score.size(); ++n) {
+        any = passes_second_read(m, ranked_first(m, count, n), answer) || any;
       }
     }
   }
@@ -136,11 +140,8 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
         m.status->report.refused += is_in ? 0 : 1;
       }
     };
-    for (index_t r = 0; r < count; ++r) {
-      test(key_index(m.keys[r]));
-    }
-    for (index_t i = 0; i < size; ++i) {
-      test(i);
+    for (index_t n = 0; n < count + size; ++n) {
+      test(ranked_first(m, count, n));
     }
     for (index_t i = 0; i < size; ++i) {
       m.roles[i] = m.roles[i] == role::passed          ? role::accepted

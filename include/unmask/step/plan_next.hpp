@@ -4,6 +4,7 @@
 #include <unmask/step/beam.hpp>
 #include <unmask/step/commit.hpp>
 #include <unmask/step/drafts.hpp>
+#include <unmask/step/gate.hpp>
 #include <unmask/step/layers.hpp>
 #include <unmask/step/reconsider.hpp>
 #include <unmask/step/remask_least.hpp>
@@ -21,6 +22,21 @@ template <class Policy>
   return token == no_token ? proposal(m, i) : token;
 }
 
+/// Lane 0: writes the final token of scored position i of a canvas if it can stand with those
+/// written before it.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void
+write_final(const slot_memory<Policy>& m, index_t i, token_id token, Answer* answer) {
+  const index_t position = m.status->next.score.first + i;
+  const bool is_in = answer->admits(position, token);
+  if (is_in) {
+    answer->write(position, token);
+    m.state->tokens[position] = token;
+  }
+  m.roles[i] = is_in ? role::passed : role::refused;
+}
+
 /// Lane 0: writes final tokens to a canvas that stand together, where a sequence has constraints:
 /// by rank, and then, after a second read, those that were refused.
 UNMASK_CALLS_HOST
@@ -30,37 +46,23 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
                                 [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
     const index_t count = candidates(m);
-    const auto for_each_by_rank = [&](const auto& use) {
-      for (index_t r = 0; r < count; ++r) {
-        use(key_index(m.keys[r]));
-      }
-      for (index_t i = 0; i < canvas.size(); ++i) {
-        if (m.ranks[i] < 0) {
-          use(i);
-        }
-      }
-    };
-    const auto write = [&](index_t i, token_id token) {
-      const index_t position = canvas.first + i;
-      const bool is_in = answer->admits(position, token);
-      if (is_in) {
-        answer->write(position, token);
-        m.state->tokens[position] = token;
-      }
-      m.roles[i] = is_in ? role::passed : role::refused;
-    };
-    for_each_by_rank([&](index_t i) {
+    const index_t visits = count + canvas.size();
+    for (index_t i = 0; i < canvas.size(); ++i) {
       m.roles[i] = role::inactive;
-      if (m.marks[canvas.first + i] == mark::masked) {
-        write(i, final_token(m, i));
+    }
+    for (index_t n = 0; n < visits; ++n) {
+      const index_t i = ranked_first(m, count, n);
+      if (m.roles[i] == role::inactive && m.marks[canvas.first + i] == mark::masked) {
+        write_final(m, i, final_token(m, i), answer);
       }
-    });
-    for_each_by_rank([&](index_t i) {
-      if (m.roles[i] == role::refused) {
+    }
+    for (index_t n = 0; n < visits; ++n) {
+      const index_t i = ranked_first(m, count, n);
+      if (m.roles[i] == role::refused && (n < count || m.ranks[i] < 0)) {  // once
         answer->rows.read(answer->rows.backend, m.slot, i);
-        write(i, m.row(i).valid() ? final_token(m, i) : m.row(i).token);
+        write_final(m, i, m.row(i).valid() ? final_token(m, i) : m.row(i).token, answer);
       }
-    });
+    }
   }
 }
 
