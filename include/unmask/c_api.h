@@ -43,7 +43,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 11
+#define UNMASK_ABI_VERSION 12
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
