@@ -19,14 +19,6 @@ template <class Policy>
 
 namespace beams {
 
-/// Lane 0: counts the masked positions of the active blocks.
-UNMASK_HD inline void count_masked(const slot_arrays& m) {
-  const plan& now = m.status->next;
-  for (index_t b = now.first_block; b < now.last_block; ++b) {
-    m.state->block_masked[b % max_active_blocks] = m.state->view.masked_in(m.state->view.block(b));
-  }
-}
-
 /// Lane 0: writes tokens of a member into the sequence, or takes them out again.
 UNMASK_HD inline void stand(const slot_arrays& m, const placement* placed, range which, bool in) {
   slot_state& s = *m.state;
@@ -35,7 +27,7 @@ UNMASK_HD inline void stand(const slot_arrays& m, const placement* placed, range
     m.marks[placed[k].position] = in ? mark::committed : mark::masked;
   }
   s.view.masked_count += in ? -which.size() : which.size();
-  count_masked(m);
+  masked_blocks(m, m.status->next);
 }
 
 /// Number of tokens that a state has in addition to the sequence.
@@ -209,7 +201,7 @@ UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {
     own[k - placed.first] = now.branch[k];
   }
   commit_tokens(m, own, placed.size());
-  count_masked(m);
+  masked_blocks(m, now);
   set_aside(m);
   m.status->report.last_commits = 0;
   m.status->report.last_candidates = 0;
