@@ -37,39 +37,29 @@ unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1 o
 unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests pyyaml  # of diffusers and ollada
 unmask_quietly "${pip[@]}" install starlette httpx 'outlines-core>=0.2.11,<0.3'  # of the server
 
-# vLLM's Python files only, and what the modules of its sampler import: no engine runs here.
+# The Python files of a wheel, without its dependencies: name and version, its CPython and ABI. No engine runs here.
+python_files_of() {
+  local name=$1 version=$2 to=$folder/$1-$2
+  if [[ -d $to ]]; then
+    return
+  fi
+  echo "Unpacking the Python files of $name $version"
+  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
+    --python-version "$3" --abi "$4" --platform manylinux_2_28_x86_64 --dest "$folder" "$name==$version"
+  "$venv/bin/python" - "$to"-*.whl "$to.part" <<'PYTHON'
+import sys
+import zipfile
+
+with zipfile.ZipFile(sys.argv[1]) as wheel:
+    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith((".py", "/METADATA"))])
+PYTHON
+  mv "$to.part" "$to"
+  rm "$to"-*.whl
+}
 vllm=$folder/vllm-0.33.0
-if [[ ! -d $vllm ]]; then
-  echo "Unpacking the Python files of vLLM 0.33.0"
-  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
-    --python-version 3.12 --abi abi3 --platform manylinux_2_28_x86_64 --dest "$folder" vllm==0.33.0
-  "$venv/bin/python" - "$folder"/vllm-0.33.0-*.whl "$vllm.part" <<'PYTHON'
-import sys
-import zipfile
-
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith((".py", "/METADATA"))])
-PYTHON
-  mv "$vllm.part" "$vllm"
-  rm "$folder"/vllm-0.33.0-*.whl
-fi
-
-# The same of LMDeploy: its step and its loop over blocks run here, no engine.
+python_files_of vllm 0.33.0 3.12 abi3 # the modules of its sampler
 lmdeploy=$folder/lmdeploy-0.18.0
-if [[ ! -d $lmdeploy ]]; then
-  echo "Unpacking the Python files of LMDeploy 0.18.0"
-  unmask_quietly "${pip[@]}" download --no-deps --only-binary :all: --implementation cp \
-    --python-version 3.11 --abi cp311 --platform manylinux_2_28_x86_64 --dest "$folder" lmdeploy==0.18.0
-  "$venv/bin/python" - "$folder"/lmdeploy-0.18.0-*.whl "$lmdeploy.part" <<'PYTHON'
-import sys
-import zipfile
-
-with zipfile.ZipFile(sys.argv[1]) as wheel:
-    wheel.extractall(sys.argv[2], [n for n in wheel.namelist() if n.endswith((".py", "/METADATA"))])
-PYTHON
-  mv "$lmdeploy.part" "$lmdeploy"
-  rm "$folder"/lmdeploy-0.18.0-*.whl
-fi
+python_files_of lmdeploy 0.18.0 3.11 cp311 # its step and its loop over blocks
 unmask_quietly "${pip[@]}" install mmengine-lite fire shortuuid tiktoken sentencepiece
 unmask_quietly "${pip[@]}" install --no-deps peft accelerate ray
 unmask_quietly "${pip[@]}" install aiohttp cachetools cbor2 cloudpickle einops jinja2 llguidance msgspec openai \
