@@ -142,11 +142,12 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD decided<filter_result>
 filter_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
   if constexpr (filters_any<Policy>) {
-    const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
-    return filter_between(m, candidate_at(m, i), beside, at);
-  } else {
-    return {filter_result::keep, -1};
+    if (filters_now(m)) {
+      const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
+      return filter_between(m, candidate_at(m, i), beside, at);
+    }
   }
+  return {filter_result::keep, -1};
 }
 
 /// True if a candidate without neighbours would be ranked last, rejected or excluded.
@@ -154,13 +155,14 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_ranked_last(const slot_memory<Policy>& m,
                                             const candidate<Policy::required>& c) {
   if constexpr (filters_any<Policy>) {
-    const auto no_neighbour =
-        candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
-    const step_info at = info_of(*m.state, m.status->next, c.position);
-    return filter_between(m, c, {no_neighbour, no_neighbour}, at).result != filter_result::keep;
-  } else {
-    return false;
+    if (filters_now(m)) {
+      const auto no_neighbour =
+          candidate<Policy::required>::of(record<Policy::required>::empty(), -1, no_token);
+      const step_info at = info_of(*m.state, m.status->next, c.position);
+      return filter_between(m, c, {no_neighbour, no_neighbour}, at).result != filter_result::keep;
+    }
   }
+  return false;
 }
 
 /// The logits transforms of a policy as one function of a logit, in written order.
