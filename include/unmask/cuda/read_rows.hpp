@@ -5,7 +5,7 @@
 #include <unmask/cuda/device_view.hpp>
 #include <unmask/cuda/keep_row.hpp>
 #include <unmask/step/layers.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
 
 #include <type_traits>
 

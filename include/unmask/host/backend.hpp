@@ -127,9 +127,7 @@ class on_host::workspace {
     return slots_[static_cast<std::size_t>(slot)];
   }
   /// True if the slot's sequence computes some of the positions of a layer only.
-  [[nodiscard]] bool is_layered(index_t slot) const {
-    return step::layered_now(memory_of(slot));
-  }
+  [[nodiscard]] bool is_layered(index_t slot) const { return step::layered_now(memory_of(slot)); }
   /// Bytes of the slots.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/row_transform.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
 
 #include <type_traits>
 

@@ -104,11 +104,10 @@ template <class Policy>
 }
 #undef UNMASK_STAGES
 
-/// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in written
-/// order.
+/// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in
+/// written order.
 template <active_parts::stage Stage, class Policy, class Use>
-UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& m,
-                                    const Use& use) {
+UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& m, const Use& use) {
   detail::for_each_part<Policy, active_parts::trait[Stage]>([&](auto at) {
     if constexpr (Policy::varies) {
       if (((m.state->active.in[Stage] >> decltype(at)::value) & 1U) == 0) {

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <unmask/step/branch_record.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
+#include <unmask/step/writes.hpp>
 
 /// Lookahead: selects the branch with which a step continues, and the branches that the next one
 /// tries.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/step/choose.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/context.hpp>
 
 /// Per-layer position selection: which positions enter a pass, which each layer computes, which
 /// have logits at its end. One implementation for every backend, as for the rest of a step; a

@@ -149,9 +149,8 @@ template <class Policy>
     e.part = text_index_of<detail::part_that<Policy, &part_traits::branches>>(*m.policy);
   }
   if constexpr (Policy::beams) {
-    e.part = beams_now(m)
-                 ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)
-                 : e.part;
+    e.part = beams_now(m) ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)
+                          : e.part;
   }
   e.confidence = math::exp_nonpositive(placed.log_probability);
   e.margin = math::from_bits(0x7fc00000U);

@@ -162,16 +162,14 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   }
   if (next.end != ending::running) {
     end_beam(m);
-    if (!renoises_now(m) ||
-        q.step == 0) {  // a canvas that ends before its first step has no rows
+    if (!renoises_now(m) || q.step == 0) {  // a canvas that ends before its first step has no rows
       end_of_answer = answer_end(m, next.end);
       fill(m);
     } else if constexpr (Policy::renoises) {
       conclude(m, m.status->next.score, answer);
       end_of_answer = answer_end(m, next.end);
     }
-  } else if (q.masked_count == 0 && (!paces_now(m) || is_over) &&
-             (is_over || !goes_on(m, at))) {
+  } else if (q.masked_count == 0 && (!paces_now(m) || is_over) && (is_over || !goes_on(m, at))) {
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/position.hpp>
+#include <unmask/step/candidate.hpp>
 
 namespace UNMASK_NAMESPACE::step::phase {
 
