@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/core/request.hpp>
-#include <unmask/trace/json_text.hpp>
+#include <unmask/text/json_text.hpp>
 #include <unmask/trace/token_texts.hpp>
 #include <unmask/trace/trace_head.hpp>
 #include <unmask/version.hpp>
