@@ -89,7 +89,6 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
         continue;
       }
       a.m.row(branch, i) = any_record<Policy::required>(d, vocab);
-      b.m.row(branch, i) = a.m.row(branch, i);
       const tracked_logits kept = a.m.kept_apart(branch, i);
       const tracked_logits twin = b.m.kept_apart(branch, i);
       ASSERT_EQ(kept.count, twin.count);
@@ -98,12 +97,20 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
         kept.logits[k] = d.real(-3, 3);
         twin.logits[k] = kept.logits[k];
       }
-      // Tracked tokens are not in the record.
-      while (a.m.row(branch, i).token != no_token &&
-             find_token(kept.tokens, kept.count, a.m.row(branch, i).token) >= 0) {
-        a.m.row(branch, i).token = d.within(0, vocab - 1);
-        b.m.row(branch, i).token = a.m.row(branch, i).token;
+      // Tracked tokens are not in the record, which is empty if they are all.
+      const auto is_tracked = [&](token_id v) {
+        return find_token(kept.tokens, kept.count, v) >= 0;
+      };
+      record<Policy::required>& row = a.m.row(branch, i);
+      token_id v = 0;
+      while (v < vocab && is_tracked(v)) {
+        ++v;
       }
+      while (row.token != no_token && v < vocab && is_tracked(row.token)) {
+        row.token = d.within(0, vocab - 1);
+      }
+      row = v < vocab ? row : record<Policy::required>::empty();
+      b.m.row(branch, i) = row;
     }
   }
 }
