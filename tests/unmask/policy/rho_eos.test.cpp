@@ -200,6 +200,26 @@ TEST(rho_eos, decodes_as_the_released_loop_on_lists) {
   EXPECT_GT(shorter, 100);
 }
 
+TEST(rho_eos, of_a_unit_beyond_the_answer_fills_and_empties_it) {
+  for (const char* policy :
+       {"rho_eos(1, unit=2147483647)", "rho_eos(4, 0.5, 2147483647, 0, 0.01, growth=constant)"}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const made_up_model model{.seed = seed, .vocab = vocab, .sharpness = 4.0};
+      model_info info = model.info();
+      info.eos_token = eos;
+      text tokens(most, 0);
+      named_session s(info, {.sequences = 1, .length = most, .window = most});
+      s.start(0, read_policy(policy), tokens, {.prompt_length = prompt, .length = most});
+      while (const auto request = s.next()) {
+        supply_one(s, *request, model, tokens);
+        EXPECT_GE(s.report().answer_end, prompt);
+        EXPECT_LE(s.report().answer_end, most);
+      }
+      EXPECT_EQ(s.report().end, ending::complete);
+    }
+  }
+}
+
 TEST(rho_eos, needs_an_eos_token_and_bounds_in_order) {
   const auto start = [](const char* policy, token_id end) {
     named_session s({.vocab = vocab, .mask_token = mask, .eos_token = end},

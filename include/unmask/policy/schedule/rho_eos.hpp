@@ -143,14 +143,14 @@ struct rho_eos {
       return;
     }
     if (density < low_density) {
-      const index_t count = math::min(positions_for(low_density - density), rows.most() - size);
+      const index_t count = positions_for(low_density - density, rows.most() - size);
       if (end < size) {
         rows.insert(end, count);
         s.block = math::min(s.block, end);
       }
       rows.resize(size + count);
     } else if (density > high_density) {
-      const index_t left = math::max(size - positions_for(density - high_density), index_t{0});
+      const index_t left = size - positions_for(density - high_density, size);
       rows.resize(left);
       s.block = math::min(s.block, left);
     }
@@ -183,8 +183,8 @@ struct rho_eos {
     return masked > 0 ? math::divide(static_cast<float>(ends), static_cast<float>(masked)) : 0.0F;
   }
 
-  // Positions for a density that is so far from its bound.
-  [[nodiscard]] UNMASK_HD index_t positions_for(float distance) const {
+  // Positions for a density that is so far from its bound, at most so many.
+  [[nodiscard]] UNMASK_HD index_t positions_for(float distance, index_t limit) const {
     constexpr index_t most = 8;
     const float begun = math::divide(distance, 0.1F);
     index_t tenths = static_cast<index_t>(begun);
@@ -193,7 +193,8 @@ struct rho_eos {
                           : growth == length_growth::linear ? tenths
                           : tenths > 3                      ? most
                                                             : index_t{1} << (tenths - 1);
-    return math::min(times, most) * unit;
+    const std::int64_t wanted = std::int64_t{math::min(times, most)} * unit;
+    return wanted < limit ? static_cast<index_t>(wanted) : limit;
   }
 };
 static_assert(block_rewriting<rho_eos> && growing<rho_eos> && scheduling<rho_eos> &&
