@@ -59,6 +59,8 @@ struct trace_sequence {
   /// Whether a constraint filled positions before the first pass: those without a mask are then
   /// fixed, too.
   bool is_filled = false;
+  /// Positions that it has at its start, prompt included, if the answer may grow; 0: all.
+  index_t begin_length = 0;
 };
 
 }  // namespace unmask

@@ -27,6 +27,7 @@ struct slot_in_trace {
   std::span<const token_id> tokens = {};  ///< the caller's, until the end
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
+  index_t begin_length = 0;               ///< positions at the start; 0: all
   bool is_running = false;
   bool is_due = false;  ///< its step has been requested and not written
   std::size_t segment = 0;
@@ -233,6 +234,9 @@ class trace_lines {
     write_tokens(s.given);
     line_.key("fixed");
     line_.numbers(s.fixed);
+    if (s.begin_length > 0 && s.begin_length < s.shape.length) {
+      member("begin_length", s.begin_length);
+    }
     line_.close('}');
   }
 

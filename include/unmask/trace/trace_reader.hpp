@@ -37,6 +37,7 @@ struct traced_sequence {
   sequence_shape shape = {};           ///< Its geometry and seed.
   std::vector<token_id> tokens;        ///< Its tokens before the first step.
   std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
+  index_t begin_length = 0;            ///< Positions at its start; 0: all.
   std::vector<traced_step> steps;      ///< Its steps in order.
   ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
   std::vector<token_id> final_tokens;  ///< Its tokens at the end; empty if it was cut before.
@@ -131,6 +132,8 @@ class trace_text_reader {
         in.list([&] { s.tokens.push_back(in.whole<token_id>()); });
       } else if (key == "fixed") {
         in.list([&] { s.fixed.push_back(in.whole<index_t>()); });
+      } else if (key == "begin_length") {
+        s.begin_length = in.whole<index_t>();
       } else {
         in.skip();
       }

@@ -174,6 +174,27 @@ fn a_batch_decodes_as_its_sequences_do_alone() {
 }
 
 #[test]
+fn soft_tokens_are_given_to_a_sequence_that_asks() {
+    let mut session = Session::new("tokens_per_step(1)", &options()).unwrap();
+    let sequence = Sequence { block_length: 7, soft_tokens: 3, ..Sequence::default() };
+    session.start(0, vec![0; LENGTH], &sequence).unwrap();
+    let request = session.next().unwrap().unwrap();
+    let rows = logits(session.tokens(0), request.segments[0].rows.clone());
+    session.supply(Rows::f32(&rows, VOCAB)).unwrap();
+    let masked = session.tokens(0)[..7].iter().filter(|&&token| token == MASK).count();
+    let soft = session.soft_tokens(0).unwrap();
+    assert_eq!((masked, soft.len()), (6, 18));
+    for of_position in soft.chunks(3) {
+        assert!(of_position.windows(2).all(|w| w[0].probability >= w[1].probability));
+        let shares: f32 = of_position.iter().map(|s| s.share).sum();
+        assert!((shares - 1.0).abs() < 1e-5);
+    }
+    let too_many = Sequence { soft_tokens: 65, ..Sequence::default() };
+    let error = session.start(0, vec![0; LENGTH], &too_many).unwrap_err();
+    assert!(error.to_string().contains("soft_tokens"), "{error}");
+}
+
+#[test]
 fn other_types_and_strides_decode_alike() {
     let run = |narrow: bool| {
         let mut session = Session::new("tokens_per_step(2)", &options()).unwrap();
