@@ -216,7 +216,7 @@ function fillCard(pane) {
   pane.sentence = element('p', {className: 'sentence'});
   pane.card.replaceChildren(
       element('h2', {}, element('span', {className: 'side', textContent: NAMES[pane.side]}),
-              element('span', {className: 'policy', textContent: trace.policy || trace.name})),
+              element('span', {className: 'policy', textContent: decode.sequence.policy || trace.name})),
       element('p', {className: 'facts', textContent: facts.join(' · ')}),
       ...(trace.sequences.length > 1 ? [choice] : []), list, pane.sentence,
       ...[...trace.notes, ...decode.notes].map((note) => element('p', {className: 'note', textContent: note})));
