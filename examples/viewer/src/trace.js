@@ -306,7 +306,7 @@ export class TraceReader {
     const step = wantInteger(member(value, 'step'), '"step"', last ? last.step + 1 : 0, MOST);
     const range = (pair, name) => {
       if (wantList(pair, name).length !== 2) {
-        refuse(name, pair, 'a list of two positions, the first and the one behind the last');
+        refuse(name, pair, 'a list of two positions, the first and one past the last');
       }
       const first = wantInteger(pair[0], `${name}[0]`, 0, s.length);
       return [first, wantInteger(pair[1], `${name}[1]`, first, s.length)];
