@@ -280,6 +280,7 @@ unmask_status unmask_start(unmask_session* session,
                    "a pointer");
     unmask::start_options options;
     options.suppressed = {q.suppressed, q.suppressed_count};
+    options.soft_tokens = q.soft_tokens;
     if (q.editable != nullptr) {
       options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
     }
@@ -299,6 +300,7 @@ unmask_status unmask_start(unmask_session* session,
       }
       s.trace->reserve(slot, static_cast<std::size_t>(shape.length), policy.get());
     }
+    s.reserve_answers(q.soft_tokens);
     s.start(slot, q.policy, tokens, count, shape, options);
     s.started[static_cast<std::size_t>(slot)] = true;
     if (s.trace) {

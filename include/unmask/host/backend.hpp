@@ -12,6 +12,7 @@
 #include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
 #include <unmask/host/slot_transform.hpp>
+#include <unmask/host/soft_memory.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/state_bytes.hpp>
@@ -53,7 +54,8 @@ class on_host::workspace {
       , statuses_(static_cast<std::size_t>(capacity.sequences))
       , slots_(statuses_.size(), [](std::size_t) { return step::slot_at<Policy>(nullptr, {}); })
       , rows_(where.executor, where.instruction_set)
-      , answers_(statuses_.size()) {
+      , answers_(statuses_.size())
+      , soft_(statuses_.size()) {
     if constexpr (!Policy::varies) {
       for (index_t slot = 0; slot < capacity.sequences; ++slot) {
         reserve(slot, step::needs_of<Policy>(capacity), 0);
@@ -69,9 +71,10 @@ class on_host::workspace {
     }
   }
 
-  /// Prepares the constraints of the sequence that start() begins next in the slot. Errors:
-  /// std::invalid_argument, before anything is changed.
-  void constrain(const Policy& policy,
+  /// Prepares the constraints of the sequence that start() begins next in the slot, and the memory
+  /// of its soft tokens. Errors: std::invalid_argument, before anything is changed.
+  void constrain(index_t slot,
+                 const Policy& policy,
                  tokens_view<memory::host> tokens,
                  const sequence_shape& geometry,
                  const start_options& options);
@@ -120,6 +123,10 @@ class on_host::workspace {
     auto* const answer = answer_of(slot);
     check_order(answer != nullptr, "constraint_state() of a sequence without constraints");
     return answer->state(field);
+  }
+
+  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot) const {
+    return soft_[static_cast<std::size_t>(slot)].entries();
   }
 
   /// The memory of a slot.
@@ -364,6 +371,8 @@ class on_host::workspace {
   }
   // Truncates the rows from `first` on.
   void truncate_from(auto& kind, std::size_t first);
+  // Holds the columns of rows from `first` on whose sequences ask for soft tokens.
+  void soften_from(auto& kind, std::size_t first);
 
   [[nodiscard]] static std::size_t slot_of(const host::row_target& t) {
     return static_cast<std::size_t>(t.slot);
@@ -378,6 +387,8 @@ class on_host::workspace {
   host::row_readers<Policy> rows_;
   std::vector<unmask::detail::owned_answer> answers_;
   unmask::detail::owned_answer next_answer_;  // of start()
+  std::vector<host::soft_memory> soft_;
+  bool softens_ = false;  // a sequence has asked for soft tokens
 };
 
 }  // namespace unmask

@@ -80,11 +80,22 @@ struct any_schedule {
   }
   [[nodiscard]] UNMASK_HD bool verifies_now() const { return rule.holds<self_speculation>(); }
   [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
-    return rule.holds<joint_threshold_indel>() || rule.holds<daedal>();
+    return rule.holds<joint_threshold_indel>() || rule.holds<daedal>() ||
+           (rule.holds<replay_by_address>() && rule.visit([](const auto& r) {
+             if constexpr (requires { r.rewrites_blocks_now(); }) {
+               return r.rewrites_blocks_now();
+             } else {
+               return false;
+             }
+           }));
   }
   UNMASK_HD void track(tracked_list& list, auto& context) const {
     if (rewrites_blocks_now()) {
-      visit_rewriter(context, [&](const auto& r, auto& inner) { r.track(list, inner); });
+      visit_rewriter(context, [&](const auto& r, auto& inner) {
+        if constexpr (tracking<std::remove_cvref_t<decltype(r)>>) {
+          r.track(list, inner);
+        }
+      });
     }
   }
   UNMASK_HD void rewrite_block(auto& rows, auto& context) const {

@@ -55,6 +55,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   phase::process(t, m);
+  phase::soften(t, m);
   phase::store_previous_rows(t, m);
 }
 

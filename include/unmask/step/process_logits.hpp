@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/branches.hpp>
+#include <unmask/step/soft_tokens.hpp>
 
 /// Processing of the rows of a step before the decision: edits after the read, and data for the
 /// next step.
@@ -55,8 +56,8 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      if (m.reads(winner_of(m), i)) {
-        static_cast<void>(process_row(m, winner_of(m), i));
+      if (m.reads(winner_of(m), i) && !process_row(m, winner_of(m), i)) {
+        forget_untracked(m, i);
       }
     }
     t.sync();
@@ -67,8 +68,8 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] index_t i) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    if (processes_rows(m)) {
-      static_cast<void>(process_row(m, winner_of(m), i));
+    if (processes_rows(m) && !process_row(m, winner_of(m), i)) {
+      forget_untracked(m, i);
     }
   }
 }

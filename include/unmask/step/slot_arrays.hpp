@@ -161,6 +161,8 @@ class array_layout {
 
 using slot_layout = array_layout<64>;
 
+struct soft_rows;
+
 /// The arrays of a slot whose size depends on what the policy does.
 struct slot_needs {
   index_t branches = 0;          ///< branches of lookahead, drafts or a beam
@@ -209,6 +211,7 @@ struct slot_arrays {
   std::ptrdiff_t rows = places * (1 + needs.branches);
 
   slot_status* status = nullptr;  ///< not in the block: those of all slots are contiguous
+  soft_rows* soft = nullptr;      ///< likewise; null for a sequence that asks for no soft tokens
   slot_state* state = at.take<slot_state>(1);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
   /// policy compares rows.

@@ -68,6 +68,8 @@ struct trace_sequence {
   bool is_filled = false;
   /// Its policy. Null: that of the head.
   std::shared_ptr<const trace_policy> policy = {};
+  /// Positions that it has at its start, prompt included, if the answer may grow; 0: all.
+  index_t begin_length = 0;
 };
 
 }  // namespace unmask

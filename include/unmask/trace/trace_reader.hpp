@@ -39,6 +39,7 @@ struct traced_sequence {
   std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
   std::string policy;                  ///< Text of its policy: that of the trace, or its own.
   std::vector<std::string> parts;      ///< Its parts.
+  index_t begin_length = 0;            ///< Positions at its start; 0: all.
   std::vector<traced_step> steps;      ///< Its steps in order.
   ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
   std::vector<token_id> final_tokens;  ///< Its tokens at the end; empty if it was cut before.
@@ -143,6 +144,8 @@ class trace_text_reader {
         s.policy = in.string();
       } else if (key == "parts") {
         in.list([&] { s.parts.push_back(in.string()); });
+      } else if (key == "begin_length") {
+        s.begin_length = in.whole<index_t>();
       } else {
         in.skip();
       }

@@ -69,6 +69,7 @@ class trace_writer {
     const sequence_report& report = session.report(sequence.slot);
     trace_sequence started = sequence;
     started.is_filled = report.filled > 0;
+    started.begin_length = report.end == ending::running ? report.answer_end : 0;
     start(started);
     return report.end == ending::running ? ok() : end(sequence.slot, report);
   }
@@ -85,6 +86,7 @@ class trace_writer {
     s.tokens = sequence.tokens;
     s.policy = sequence.policy;
     s.given.assign(sequence.tokens.begin(), sequence.tokens.end());
+    s.begin_length = sequence.begin_length;
     s.fixed.clear();
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
       const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;

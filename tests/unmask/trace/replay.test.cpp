@@ -370,7 +370,7 @@ TEST(replay, names_step_and_position_of_what_cannot_be) {
 }
 
 TEST(replay, of_a_policy_whose_tokens_are_not_in_a_trace_is_refused) {
-  for (const std::string text : {"canvas + entropy_bound", "daedal", "joint_threshold_indel"}) {
+  for (const std::string text : {"canvas + entropy_bound"}) {
     const named_policy parts = read_policy(text);
     EXPECT_THAT([&] { static_cast<void>(parts.replaying({})); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr("cannot be replayed")))

@@ -361,6 +361,7 @@ impl Session {
             policy: policy.as_ref().map_or(null(), |p| p.as_ptr()),
             constraints: field.as_ref().map_or(null(), |f| f as *const _),
             constraint_count: u32::from(field.is_some()),
+            soft_tokens: index("soft_tokens", sequence.soft_tokens)?,
             ..empty!(unmask_sequence)
         };
         let fresh = Tokens::new(tokens);
@@ -537,6 +538,15 @@ impl Session {
     pub fn probabilities(&mut self, slot: usize) -> Result<&[Probability]> {
         self.list("slot", slot, |raw, i, e, n| unsafe {
             sys::unmask_probabilities(raw, i, size_of::<sys::unmask_probability>(), e, n)
+        })
+    }
+
+    /// The most probable tokens of each position that the last step read and left masked, best
+    /// first: as many as [`Sequence::soft_tokens`]. For an engine that feeds such a position with a
+    /// mixture of embeddings.
+    pub fn soft_tokens(&mut self, slot: usize) -> Result<&[Probability]> {
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_soft_tokens(raw, i, size_of::<sys::unmask_probability>(), e, n)
         })
     }
 
