@@ -37,6 +37,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- region (\S+)(?: (\S+))? -->\n```(\w+)\n(.*?)```\n", re.S)
 CODES = "c", "cpp", "cuda"  # languages whose blocks are regions of files; others may be
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
+# GitHub's own pages about a workflow, from README.md of the top level, where they are `../../actions`.
+WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w-]+\.yml)(/badge\.svg)?")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
@@ -100,6 +102,9 @@ def broken_links(page, text):
     prose = re.sub(r"`[^`\n]*`", "`code`", FENCED.sub("", text))
     for link in LINK.findall(prose):
         if re.match(r"\w+:", link):
+            continue
+        workflow = WORKFLOW.fullmatch(link)
+        if workflow and page.name == "README.md" and (page.parent / ".github/workflows" / workflow[1]).exists():
             continue
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
@@ -259,7 +264,8 @@ def write(root):
 def self_test():
     """Feeds one bad page at a time to the checks above."""
     good = {
-        "README.md": "# Title: of `it`\n\n[here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
+        ".github/workflows/w.yml": "",
+        "README.md": "# Title: of `it`\n\n![b](../../actions/workflows/w.yml/badge.svg) [here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
@@ -282,7 +288,8 @@ def self_test():
     }
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
-                      "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
+                      "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n",
+                      "![b](../../actions/workflows/none.yml/badge.svg)\n"],
         "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n", "| `a.hpp`, `core`, `policy`, `step`, `b` |\n"],
         RULES: ["| `rank` | `tokens[p]` |\n", "`stat::none`, `rank`, `tokens[p]`\n", "| `stat::none`, `rank` |\n",
                 "| `stat::none`, `tokens[p]` |\n"],

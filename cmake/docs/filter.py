@@ -314,6 +314,7 @@ def page_text(root, page, text, pages, repository):
         return f'<a href="{repository}/{file.relative_to(root).as_posix()}">{said}</a>'
 
     text = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), text, flags=re.S)
+    text = re.sub(r" *\[!\[[^\]]*\]\(\S*/actions/\S*\)\]\(\S*\)", "", text)  # badges of the repository
     pieces = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
     for i in range(0, len(pieces), 2):
         piece = re.sub(r"^(#+) +(.*)$", heading, pieces[i], flags=re.M)

@@ -42,7 +42,7 @@ struct any_ranking {
                                              is_plain<std::remove_cvref_t<decltype(order)>>),
                      "any_ranking::temperature",
                      temperature,
-                     "0, or at least least_temperature with a ranking that needs no context, "
+                     "0, or at least 1e-06 with a ranking that needs no context, "
                      "which at_random does");
     });
   }

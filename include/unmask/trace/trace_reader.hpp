@@ -37,6 +37,8 @@ struct traced_sequence {
   sequence_shape shape = {};           ///< Its geometry and seed.
   std::vector<token_id> tokens;        ///< Its tokens before the first step.
   std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
+  std::string policy;                  ///< Text of its policy: that of the trace, or its own.
+  std::vector<std::string> parts;      ///< Its parts.
   index_t begin_length = 0;            ///< Positions at its start; 0: all.
   std::vector<traced_step> steps;      ///< Its steps in order.
   ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
@@ -65,6 +67,12 @@ class trace_text_reader {
     }
     if (!has_head_) {
       throw std::invalid_argument("trace: it has no whole line");
+    }
+    for (traced_sequence& s : all_.sequences) {
+      if (s.policy.empty() && s.parts.empty()) {
+        s.policy = all_.policy;
+        s.parts = all_.parts;
+      }
     }
     return std::move(all_);
   }
@@ -132,6 +140,10 @@ class trace_text_reader {
         in.list([&] { s.tokens.push_back(in.whole<token_id>()); });
       } else if (key == "fixed") {
         in.list([&] { s.fixed.push_back(in.whole<index_t>()); });
+      } else if (key == "policy") {
+        s.policy = in.string();
+      } else if (key == "parts") {
+        in.list([&] { s.parts.push_back(in.string()); });
       } else if (key == "begin_length") {
         s.begin_length = in.whole<index_t>();
       } else {
