@@ -81,6 +81,8 @@ pub struct Sequence<'a> {
     pub policy: Option<&'a str>,
     /// The language of the whole answer; `None`: any. [`crate::Session::start`] takes what it needs.
     pub constraint: Option<&'a crate::Constraint>,
+    /// In place of it: fields of the answer, each with its language.
+    pub fields: &'a [crate::ConstrainedField<'a>],
 }
 
 impl Default for Sequence<'_> {
@@ -94,6 +96,7 @@ impl Default for Sequence<'_> {
             editable: None,
             policy: None,
             constraint: None,
+            fields: &[],
         }
     }
 }

@@ -20,8 +20,8 @@ struct start_options {
   std::span<const std::uint8_t> editable = {};
   /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
-  /// Fields of the answer that are to be strings of a language, from left to right without overlap;
-  /// on the host only. Such a start allocates.
+  /// Fields of the answer that are to be strings of a language, from left to right without overlap.
+  /// Such a start allocates and, on a device, synchronises.
   std::span<const constrained_field> constraints = {};
 };
 
