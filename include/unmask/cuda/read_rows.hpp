@@ -101,7 +101,8 @@ template <element T, class Policy>
                                     const row_batch& batch,
                                     const segment_rows& from,
                                     index_t i,
-                                    row_input<T>& row) {
+                                    row_input<T>& row,
+                                    const step::answer_walk* answer = nullptr) {
   const range read = m.read_range();
   const index_t position = read.first + i;
   if (position >= read.last || !m.reads_in(from.branch, i)) {
@@ -114,7 +115,9 @@ template <element T, class Policy>
   }
   row.logits = static_cast<const T*>(from.logits) + r * batch.stride;
   row.columns = m.state->model.vocab;
-  if (from.allowed != nullptr) {
+  if (answer != nullptr) {
+    row.allowed = answer->mask_of(i);
+  } else if (from.allowed != nullptr) {
     row.allowed = from.allowed + r * batch.allowed_stride;
   }
   if (from.unconditional != nullptr) {
@@ -215,7 +218,8 @@ UNMASK_HD bool read_position(const auto& b,
       device_view.supplied[line] = 1;
     }
     row_input<T> row;
-    space.verdict = can_step && detail::row_of(m, batch, from, i, row);
+    space.verdict =
+        can_step && detail::row_of(m, batch, from, i, row, device_view.answer_of(from.slot));
     if constexpr (keeps_columns<S, Policy>) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
       row.held = cuts ? &space.keep.held : nullptr;

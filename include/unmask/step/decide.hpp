@@ -219,15 +219,6 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
 
 }  // namespace step_phase
 
-/// Writes the tokens that the constraints of a sequence place; only a host has any.
-UNMASK_CALLS_HOST
-template <class Answer>
-UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* answer) {
-  if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    phase::place(m, answer);
-  }
-}
-
 /// Decides a step from the rows of the winner, and plans the next. Returns the scored range.
 template <class Policy, class Answer>
 UNMASK_HD range decide_rows(const deciding_group auto& t,
@@ -241,7 +232,7 @@ UNMASK_HD range decide_rows(const deciding_group auto& t,
   step_phase::gate(t, m, count, answer);
   const range scored = m.status->next.score;
   step_phase::commit(t, m, answer);
-  place(m, answer);
+  phase::place(t, m, answer);
   step_phase::plan(t, m, answer);
   return scored;
 }
@@ -354,7 +345,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
       }
     }
   }
-  place(m, answer);
+  phase::place(t, m, answer);
   step_phase::plan(t, m, answer);
   step_phase::prepare_reads(t, m);
 }

@@ -29,7 +29,7 @@ template <class Policy, class Answer>
 UNMASK_HD void
 write_final(const slot_memory<Policy>& m, index_t i, token_id token, Answer* answer) {
   const index_t position = m.status->next.score.first + i;
-  const bool is_in = answer->admits(position, token);
+  const bool is_in = answer->admits(serial{}, position, token);
   if (is_in) {
     answer->write(position, token);
     m.state->tokens[position] = token;
@@ -59,7 +59,7 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
     for (index_t n = 0; n < visits; ++n) {
       const index_t i = ranked_first(m, count, n);
       if (m.roles[i] == role::refused && (n < count || m.ranks[i] < 0)) {  // once
-        answer->rows.read(answer->rows.backend, m.slot, i);
+        read_row_again(m, i, answer);
         write_final(m, i, m.row(i).valid() ? final_token(m, i) : m.row(i).token, answer);
       }
     }

@@ -29,7 +29,7 @@ struct slot_in_trace {
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
   std::shared_ptr<const trace_policy> policy = {};
-  index_t begin_length = 0;               ///< positions at the start; 0: all
+  index_t begin_length = 0;  ///< positions at the start; 0: all
   bool is_running = false;
   bool is_due = false;  ///< its step has been requested and not written
   std::size_t segment = 0;

@@ -32,6 +32,8 @@
 
 namespace unmask::testing {
 
+/// Decoded with constraints: candidates and edits pass their gate.
+inline constexpr policy constrained{by_confidence{}, threshold{0.3F}, edit_committed{0.4F}};
 inline constexpr policy sure_ones{by_confidence{}, threshold{0.3F}, stop_at_any_end{}};
 inline constexpr policy in_steps{by_margin{}, steps_per_block{4}, temperature{0.7F}};
 inline constexpr policy bounded{
