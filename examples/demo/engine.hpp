@@ -50,7 +50,7 @@ class engine {
   std::vector<token_id>
   canvas(std::string_view prompt, index_t answer_length, std::string_view given = {}) const;
 
-  /// Tokens of the begin token and the prompt, behind which an answer starts.
+  /// Tokens of the begin token and the prompt, after which an answer starts.
   index_t prompt_length(std::string_view prompt) const;
 
   /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the

@@ -357,8 +357,7 @@ UNMASK_API void unmask_destroy(unmask_session* session);
 /// Starts a sequence in `slot`; one that still runs there is replaced without an error, and its
 /// tokens stay as they are. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
-/// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
-/// none.
+/// commits in place. Allocates for unmask_sequence::policy, if given.
 UNMASK_API unmask_status unmask_start(unmask_session* session,
                                       int32_t slot,
                                       int32_t* tokens,

@@ -516,6 +516,28 @@ TEST(c_api, records_a_decode) {
     }
   }
   std::remove(file.c_str());
+  {
+    const session_pointer s = made("tokens_per_step(2)", o);
+    ASSERT_EQ(record_lent(s.get(), file, "m"), UNMASK_OK) << unmask_last_error();
+    lent<std::int32_t> tokens(std::vector<std::int32_t>(6));
+    unmask_sequence other = q;
+    other.policy = "left_to_right + tokens_per_step(3)";
+    ASSERT_EQ(start_lent(s.get(), 1, tokens.span(), other), UNMASK_OK) << unmask_last_error();
+    EXPECT_EQ(decode(s), 0);
+  }
+  {
+    std::ifstream again(file);
+    std::string head;
+    std::getline(again, head);
+    EXPECT_NE(head.find(R"x("policy":"tokens_per_step(2)","parts":["tokens_per_step(2)"],"seed")x"),
+              std::string::npos)
+        << head;
+    EXPECT_NE(head.find(R"x("policy":"left_to_right + tokens_per_step(3)",)x"
+                        R"x("parts":["left_to_right","tokens_per_step(3)"]})x"),
+              std::string::npos)
+        << head;
+  }
+  std::remove(file.c_str());
   if (std::ifstream("/dev/full")) {
     const session_pointer s = made("tokens_per_step(2)", o);
     ASSERT_EQ(unmask_record(s.get(), "/dev/full", "m"), UNMASK_OK);

@@ -473,16 +473,13 @@ def test_equal_prompts_draw_other_tokens_with_another_sequence():
     assert drawn(seed=5) != drawn(seed=6)
 
 
-def test_what_does_not_go_with_a_policy_of_its_own_is_refused(tmp_path):
+def test_what_does_not_go_with_a_policy_of_its_own_is_refused():
     tokens = canvas(1)
     session = new_session()
     with pytest.raises(ValueError, match="treshold"):
         session.start(0, tokens, prompt_length=PROMPT, policy="treshold(0.5)")
     with pytest.raises(ValueError, match="layers"):  # this session does not know how many
         session.start(0, tokens, prompt_length=PROMPT, policy="threshold + early_skip + block_cache(16, 4)")
-    recorded = new_session(trace=str(tmp_path / "trace.jsonl"))
-    with pytest.raises(ValueError, match="whose trace has one"):
-        recorded.start(0, tokens, prompt_length=PROMPT, policy="threshold(0.5)")
     session.start(0, tokens, prompt_length=PROMPT)
     with pytest.raises(ValueError, match="slot"):
         session.next([1])

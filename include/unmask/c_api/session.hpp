@@ -147,8 +147,6 @@ struct unmask_session {
     }
     unmask::check_argument(
         replay == nullptr, "sequence->policy", text, "null in a session that replays a trace");
-    unmask::check_argument(
-        !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
     const unmask::named_policy parts = unmask::detail::c_api::policy_of(text, flags);
     make_keys(parts);
     with([&](auto& q) { q.start(slot, parts, {tokens, count}, shape, options); });

@@ -675,3 +675,47 @@ fn an_answer_is_in_its_language() {
     let given = Sequence { editable: Some(&[false]), ..short };
     assert!(s.start(0, vec![0], &given).unwrap_err().message.contains("constraint"));
 }
+
+#[test]
+fn fields_of_an_answer_have_languages_of_their_own() {
+    let (mask, eos, vocab) = (2, 3, 4);
+    let o = Options { vocab, mask_token: mask, eos_token: Some(eos), length: 7, window: 7, ..Options::default() };
+    let words = unmask::Vocabulary::new(&["a", "b", "", "$"], &o, &[]).unwrap();
+    // a*b by its transitions over tokens.
+    let steps = [(0, 0, 0), (0, 1, 1)];
+    let language = unmask::Constraint::from_transitions(&steps, 0, &[false, true], &words).unwrap();
+    let decode = |s: &mut Session, sequence: &Sequence<'_>, length: usize| {
+        s.start(0, vec![0; length], sequence).unwrap();
+        while let Some(request) = s.next().unwrap() {
+            // The model wants to write a alone.
+            let logits: Vec<f32> = (0..request.rows).flat_map(|_| [9.0, 1.0, 0.0, 0.0]).collect();
+            s.supply(Rows::f32(&logits, vocab as usize)).unwrap();
+        }
+        assert!(s.report(0).unwrap().constraint_met);
+        s.tokens(0).to_vec()
+    };
+    let mut s = Session::new("threshold(0.3)", &o).unwrap();
+    let whole = language.whole_answer();
+    let two = [
+        unmask::ConstrainedField { last: Some(3), ..whole },
+        unmask::ConstrainedField { first: 4, read_again: true, ..whole },
+    ];
+    let sequence = Sequence { block_length: 7, fields: &two, ..Sequence::default() };
+    let tokens = decode(&mut s, &sequence, 7);
+    assert!(language.accepts(&tokens[..3]).unwrap() && language.accepts(&tokens[4..]).unwrap());
+    assert_eq!(tokens[3], 0);
+
+    // In two blocks: the second begins where the first has ended.
+    let open = [unmask::ConstrainedField { tokens_after: Some(4), ..whole }];
+    let first = Sequence { block_length: 3, fields: &open, ..Sequence::default() };
+    let mut tokens = decode(&mut s, &first, 3);
+    let state = s.constraint_state(0, 0).unwrap();
+    let rest = [unmask::ConstrainedField { state: Some(state), ..whole }];
+    let second = Sequence { block_length: 4, fields: &rest, ..Sequence::default() };
+    tokens.extend(decode(&mut s, &second, 4));
+    assert!(language.accepts(&tokens).unwrap());
+    refused(s.constraint_state(0, 1), ErrorKind::InvalidArgument, &["field"]);
+
+    let both = Sequence { constraint: Some(&language), fields: &open, ..Sequence::default() };
+    refused(s.start(0, vec![0; 3], &both), ErrorKind::InvalidArgument, &["constraint and fields"]);
+}
