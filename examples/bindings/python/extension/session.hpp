@@ -241,7 +241,8 @@ class session {
              const std::optional<tensor>& editable,
              const std::vector<unmask::token_id>& suppressed,
              const std::optional<std::string>& policy,
-             const std::vector<field>& fields) {
+             const std::vector<field>& fields,
+             unmask::index_t soft_tokens) {
     used fresh{slot_tokens(std::move(tokens)), geometry};
     if (fresh.tokens.space() != space_) {
       refuse("tokens",
@@ -250,6 +251,7 @@ class session {
     }
     unmask::start_options options;
     options.suppressed = suppressed;
+    options.soft_tokens = soft_tokens;
     if (editable) {
       check_dense(*editable, "editable", 1);
       if (editable->dtype().bits != 8 || space_of(*editable, "editable") != unmask::memory::host) {
@@ -411,6 +413,28 @@ class session {
   [[nodiscard]] auto probabilities(unmask::index_t slot) {
     return alone(
         [&] { return with([&](auto& session) { return copied(session.probabilities(slot)); }); });
+  }
+  [[nodiscard]] auto soft_tokens(unmask::index_t slot) {
+    return alone([&] {
+      return with([&](auto& session) {
+        if constexpr (requires { session.soft_tokens(slot); }) {
+          return copied(session.soft_tokens(slot));
+        } else {
+          return std::vector<unmask::token_probability>();  // start() has refused to ask for any
+        }
+      });
+    });
+  }
+  [[nodiscard]] auto alternatives(unmask::index_t slot) {
+    return alone([&] {
+      return with([&](auto& session) {
+        if constexpr (requires { session.alternatives(slot); }) {
+          return copied(session.alternatives(slot));
+        } else {
+          return std::vector<unmask::token_probability>();
+        }
+      });
+    });
   }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
