@@ -49,7 +49,7 @@ CONTRACT = {  # headers below include/unmask, and how they name what a part may 
     r"core/part/(?!traits\.|part_check\.)\w+\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/part/traits\.hpp": r"^UNMASK_DECLARES\((\w+)\)",
-    r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
+    r"step/active\.hpp": r"^  STAGE\(\w+, \w+, (\w+)\)",
 }
 NO_MEMBERS = "at", "count"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
@@ -279,7 +279,7 @@ def self_test():
         "include/unmask/a.hpp": "",
         "include/unmask/core/part/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
         "include/unmask/core/part/traits.hpp": "#define UNMASK_DECLARES(name)\nUNMASK_DECLARES(says)\n",
-        "include/unmask/step/active.hpp": "UNMASK_ACTIVE(on, does, off_now)\n",
+        "include/unmask/step/active.hpp": "  STAGE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',

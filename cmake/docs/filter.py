@@ -32,7 +32,7 @@ def hooks(include):
     public = re.sub(r"^namespace detail \{.*?^}", "", everything, flags=re.S | re.M)
     found = {hook: inner.get(concept, concept) for hook, concept in found.items()}
     active = (include / "step/active.hpp").read_text(encoding="utf-8")
-    found.update(dict.fromkeys(re.findall(r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)", active, re.M), ""))
+    found.update(dict.fromkeys(re.findall(r"^  STAGE\(\w+, \w+, (\w+)\)", active, re.M), ""))
     return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
 
 

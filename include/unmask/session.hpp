@@ -302,8 +302,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// sequence with the next block, for hosts that decode an answer block by block. Errors:
   /// std::logic_error for a sequence without constraints, std::invalid_argument for a field that it
   /// does not have.
-  [[nodiscard]] std::uint32_t constraint_state(index_t slot = 0, std::size_t field = 0)
-    requires(space == memory::host) {
+  [[nodiscard]] std::uint32_t constraint_state(index_t slot = 0, std::size_t field = 0) {
     static_cast<void>(status(slot));
     return workspace_.constraint_state(slot, field);
   }
@@ -356,11 +355,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
       return workspace_.statuses()[other].next.active();
     });
-    if constexpr (requires { workspace_.constrain(slot, policy, tokens, shape, options); }) {
-      workspace_.constrain(slot, policy, tokens, shape, options);
-    } else {
-      validate_unconstrained(options, "a session on a device");
-    }
+    workspace_.constrain(slot, policy, tokens, shape, options);
     workspace_.reserve(slot, policy);
     workspace_.start(slot, policy, tokens, shape, options);
     tokens_.record(slot, tokens.data, geometry.length);

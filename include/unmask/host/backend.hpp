@@ -137,9 +137,7 @@ class on_host::workspace {
     return slots_[static_cast<std::size_t>(slot)];
   }
   /// True if the slot's sequence computes some of the positions of a layer only.
-  [[nodiscard]] bool is_layered(index_t slot) const {
-    return step::layered_now(*memory_of(slot).policy);
-  }
+  [[nodiscard]] bool is_layered(index_t slot) const { return step::layered_now(memory_of(slot)); }
   /// Bytes of the slots.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
@@ -284,7 +282,7 @@ class on_host::workspace {
   [[nodiscard]] index_t
   row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
     if constexpr (Policy::layered) {
-      if (step::layered_now(*m.policy)) {
+      if (step::layered_now(m)) {
         return m.layers.row_of[i];
       }
     }
@@ -357,7 +355,7 @@ class on_host::workspace {
   void truncate(auto& kind, std::size_t r) {
     const step::slot_memory<Policy>& m = slots_[slot_of(kind.targets[r])];
     kind.again[r] = 0;
-    if (!step::truncates_now(*m.policy)) {
+    if (!step::truncates_now(m)) {
       return;
     }
     const index_t branch = kind.targets[r].index / m.window;

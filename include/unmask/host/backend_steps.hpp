@@ -2,51 +2,12 @@
 #pragma once
 
 #include <unmask/host/backend.hpp>
+#include <unmask/step/begin_constraints.hpp>
 
 #include <utility>
 
 /// Steps of a session on the host.
 namespace UNMASK_NAMESPACE {
-
-namespace host::detail {
-
-// Whether the parts of a policy allow a token at a position, for the constraints of a sequence.
-template <class Policy>
-struct allowed_by_parts {
-  const Policy* policy;
-  sequence_view view;
-
-  [[nodiscard]] static bool allows(const void* object, token_id token, index_t position) {
-    const auto& self = *static_cast<const allowed_by_parts*>(object);
-    step_info at;
-    at.position = position;
-    at.view = &self.view;
-    return step::allows(*self.policy, token, at);
-  }
-};
-
-UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies);
-#if UNMASK_DEFINES
-UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies) {
-  const char* const why =
-      branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
-      : remasks
-          ? "remask_below yet: committed positions that compete would have to be tested as masked"
-      : rewrites_blocks
-          ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
-      : verifies
-          ? "drafts and tokens that are checked yet: one that the language allows may be replaced "
-            "by one that it does not"
-          : nullptr;
-  if (why != nullptr) {
-    unmask::detail::message().add("constraint does not go with ").add(why).refuse();
-  }
-}
-#endif
-
-}  // namespace host::detail
 
 template <class Policy>
 void on_host::workspace<Policy>::constrain(index_t slot,
@@ -54,40 +15,10 @@ void on_host::workspace<Policy>::constrain(index_t slot,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
-  next_answer_ = {};
   host::check_soft_tokens(policy, options.soft_tokens);
   soft_[static_cast<std::size_t>(slot)].reserve(options.soft_tokens, capacity_.window);
   softens_ = softens_ || options.soft_tokens > 0;
-  if (options.constraints.empty()) {
-    return;
-  }
-  host::detail::check_constrained(step::branches_now(policy),
-                                  step::remasks_now(policy),
-                                  step::rewrites_blocks_now(policy),
-                                  step::verifies_now(policy) || step::reconsiders_now(policy));
-  token_id suppressed[max_suppressed];
-  const index_t count = suppressed_tokens(model_, options, suppressed);
-  host::detail::allowed_by_parts<Policy> parts{&policy, {}};
-  parts.view.tokens = tokens.data;
-  parts.view.prompt_length = geometry.prompt_length;
-  parts.view.length = geometry.length;
-  parts.view.block_length = geometry.block_length;
-  parts.view.eos_token = model_.eos_token;
-  const unmask::detail::any_constraint* const language = options.constraints[0].language;
-  check_argument(language != nullptr, "constrained_field::language", "null", "a constraint");
-  unmask::detail::answer_start start{.model = model_,
-                                     .shape = geometry,
-                                     .tokens = tokens.data,
-                                     .editable = options.editable,
-                                     .suppressed = {suppressed, static_cast<std::size_t>(count)},
-                                     .read_again = step::renoises_now(policy),
-                                     .window = capacity_.window,
-                                     .trace = capacity_.trace};
-  if constexpr (step::stages<Policy>::restricts > 0) {
-    start.allows = &parts.allows;
-    start.policy = &parts;
-  }
-  next_answer_ = language->begin(options.constraints, start);
+  next_answer_ = step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);
 }
 
 template <class Policy>

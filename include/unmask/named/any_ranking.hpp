@@ -64,6 +64,10 @@ struct any_ranking {
       return traits_of<std::remove_cvref_t<decltype(order)>>.ranks_by_reduction;
     });
   }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const {
+    return by.visit(
+        [](const auto& order) { return traits_of<std::remove_cvref_t<decltype(order)>>.reduces; });
+  }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return by.reduce_with(context, c);
   }

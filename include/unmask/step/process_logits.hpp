@@ -44,8 +44,8 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
 /// are processed before the truncation, while they are read.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool processes_rows(const slot_memory<Policy>& m) {
-  return (processes_now(*m.policy) || tracks_current_now(*m.policy)) &&
-         !(slot_memory<Policy>::tracks && truncates_now(*m.policy));
+  return (processes_now(m) || tracks_current_now(m)) &&
+         !(slot_memory<Policy>::tracks && truncates_now(m));
 }
 
 /// Processes each row that was read, if a part changes rows or has tracked tokens.
@@ -78,7 +78,7 @@ void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused
 template <class Policy>
 UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
-    if (!compares_now(*m.policy)) {
+    if (!compares_now(m)) {
       return;
     }
     const range read = m.read_range();

@@ -3,7 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/part/sequence_view.hpp>
-#include <unmask/core/walk.hpp>
+#include <unmask/step/active.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
@@ -58,6 +58,8 @@ struct slot_state {
   bool decides_again = false;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
+  /// The parts that a policy by name uses in each stage.
+  active_parts active;
 };
 
 /// Role of a scored position between ranking and commit.

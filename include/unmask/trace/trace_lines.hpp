@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/core/request.hpp>
-#include <unmask/trace/json_text.hpp>
+#include <unmask/text/json_text.hpp>
 #include <unmask/trace/token_texts.hpp>
 #include <unmask/trace/trace_head.hpp>
 #include <unmask/version.hpp>
@@ -29,7 +29,7 @@ struct slot_in_trace {
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
   std::shared_ptr<const trace_policy> policy = {};
-  index_t begin_length = 0;               ///< positions at the start; 0: all
+  index_t begin_length = 0;  ///< positions at the start; 0: all
   bool is_running = false;
   bool is_due = false;  ///< its step has been requested and not written
   std::size_t segment = 0;

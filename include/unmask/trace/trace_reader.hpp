@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/named/policy_text.hpp>
-#include <unmask/trace/json_reader.hpp>
+#include <unmask/text/json_reader.hpp>
 #include <unmask/trace/trace_head.hpp>
 
 #include <stdexcept>
@@ -61,7 +61,7 @@ class trace_text_reader {
   [[nodiscard]] trace read(std::string_view text) {
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != text.npos; at = end + 1) {
       ++line_;
-      json_reader line(text.substr(at, end - at), line_);
+      json_reader line(text.substr(at, end - at), "trace", line_);
       has_head_ ? read_line(line) : read_head(line);
       line.finish();
     }

@@ -155,6 +155,7 @@ int compare(const std::string& policy, index_t begins) {
 TEST(moved_text, is_in_the_trace) {
   EXPECT_GT(compare("daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)", 4), 20);
   EXPECT_GT(compare("joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)", 18), 20);
+  EXPECT_GT(compare("rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)", 4), 20);
   EXPECT_EQ(compare("threshold(0.5)", 18), 0);
 }
 

@@ -449,7 +449,7 @@ TEST(read_replay, does_not_quote_a_file_that_is_no_trace) {
 }
 
 TEST(json_reader, reads_a_half_of_a_surrogate_pair_as_the_replacement_character) {
-  const auto read = [](const char* text) { return json_reader(text).string(); };
+  const auto read = [](const char* text) { return json_reader(text, "trace").string(); };
   const std::string replaced = "\xEF\xBF\xBD";
   EXPECT_EQ(read(R"("\ud83d\ude00")"), "\xF0\x9F\x98\x80");
   EXPECT_EQ(read(R"("a\ud83db")"), "a" + replaced + "b");

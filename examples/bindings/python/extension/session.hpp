@@ -440,10 +440,8 @@ class session {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
   }
   [[nodiscard]] std::uint32_t constraint_state(unmask::index_t slot, std::size_t index) {
-    return alone([&] {
-      unmask::check_order(host_ != nullptr, "constraint_state() of a session on a stream");
-      return host_->constraint_state(slot, index);
-    });
+    return alone(
+        [&] { return with([&](auto& session) { return session.constraint_state(slot, index); }); });
   }
   void abandon() {
     alone([&] {
