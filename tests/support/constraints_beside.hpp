@@ -3,8 +3,8 @@
 
 /// \file
 /// Random requests with constraints, decoded by a session on the host and by one on a stream, side
-/// by side: equal tokens, lists, reports and states at every step, log-probabilities bit by bit. The
-/// host's steps are checked against an enumeration of the language elsewhere
+/// by side: equal tokens, lists, reports and states at every step, log-probabilities bit by bit.
+/// The host's steps are checked against an enumeration of the language elsewhere
 /// (named/constraint.test.cpp).
 
 #include <unmask/constraint.hpp>
@@ -94,9 +94,8 @@ void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& 
     fields.push_back({.language = &*c, .last = middle, .fill = r.fill});
     fields.push_back({.language = &*c, .first = middle + 1});
   } else {
-    fields.push_back({.language = &*c,
-                      .tokens_after = d.chance(0.2) ? any_number : 0,
-                      .fill = r.fill});
+    fields.push_back(
+        {.language = &*c, .tokens_after = d.chance(0.2) ? any_number : 0, .fill = r.fill});
   }
   const test_stream stream;
   session<Policy> host(l.model, capacity);

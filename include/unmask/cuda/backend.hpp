@@ -78,8 +78,8 @@ class on_stream::workspace {
     return answers_.state(slot, field);
   }
 
-  /// Enqueues the start of a sequence. Synchronises only if it has constraints, or if the slot was started with
-  /// options.editable and statuses() was not called since.
+  /// Enqueues the start of a sequence. Synchronises only if it has constraints, or if the slot was
+  /// started with options.editable and statuses() was not called since.
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::device> tokens,

@@ -37,9 +37,8 @@ with_lists(const session_device_view<Policy>& device_view, index_t slot) {
 
 /// Tests the answer of a sequence with constraints that has ended.
 template <class Policy>
-UNMASK_HD void finish_answer(const auto& t,
-                             const step::slot_memory<Policy>& m,
-                             step::answer_walk* answer) {
+UNMASK_HD void
+finish_answer(const auto& t, const step::slot_memory<Policy>& m, step::answer_walk* answer) {
   if (answer == nullptr) {
     return;
   }

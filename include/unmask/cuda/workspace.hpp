@@ -169,8 +169,8 @@ void on_stream::workspace<Policy>::constrain(const Policy& policy,
   unmask::detail::owned_answer answer;
   if (!options.constraints.empty()) {
     device::check_constrained(options, step::renoises_now(policy));
-    const std::vector<token_id> given = device::copy_to_host(
-        tokens.data, static_cast<std::size_t>(geometry.length), where_.stream);
+    const std::vector<token_id> given =
+        device::copy_to_host(tokens.data, static_cast<std::size_t>(geometry.length), where_.stream);
     answer = step::begin_constraints(policy, model_, capacity_, given.data(), geometry, options);
   }
   answers_.prepare(std::move(answer), model_);

@@ -31,7 +31,8 @@ UNMASK_HD void write_mask(const auto& b,
       answer->possible + static_cast<std::size_t>(i) * answer->most_classes;
   if (f != nullptr) {
     for (index_t c = b.lane(); c < static_cast<index_t>(f->n.classes); c += b.lanes()) {
-      possible[c] = f->is_possible(static_cast<std::uint32_t>(c), position - f->where.first) ? 1 : 0;
+      possible[c] =
+          f->is_possible(static_cast<std::uint32_t>(c), position - f->where.first) ? 1 : 0;
     }
     b.sync();
   }

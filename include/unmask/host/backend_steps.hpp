@@ -14,8 +14,7 @@ void on_host::workspace<Policy>::constrain(const Policy& policy,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
-  next_answer_ =
-      step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);
+  next_answer_ = step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);
 }
 
 template <class Policy>

@@ -91,8 +91,7 @@ ranked_first(const slot_arrays& m, index_t count, index_t n) {
 /// Lane 0: reads the row of scored position i again. A device has none left.
 UNMASK_CALLS_HOST
 template <class Answer>
-UNMASK_HD void
-read_row_again(const slot_arrays& m, index_t i, Answer* answer) {
+UNMASK_HD void read_row_again(const slot_arrays& m, index_t i, Answer* answer) {
   if constexpr (requires { answer->rows; }) {
     answer->rows.read(answer->rows.backend, m.slot, i);
   }
@@ -267,7 +266,8 @@ template <class Policy, class Answer>
 /// Merges `count` entries of `placed`, ascending, into `list`, which has room for them: entries of
 /// a position that is in the list replace it. Returns the new size.
 template <class Entry>
-[[nodiscard]] UNMASK_HD index_t merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
+[[nodiscard]] UNMASK_HD index_t
+merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
   index_t repeats = 0;
   index_t k = 0;
   for (index_t p = 0; p < count; ++p) {
@@ -330,9 +330,8 @@ UNMASK_HD void write_placed(const slot_memory<Policy>& m, const placed_tokens& p
 /// Writes the tokens that the constraints of a sequence place.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
-UNMASK_HD void place(const deciding_group auto& t,
-                     const slot_memory<Policy>& m,
-                     [[maybe_unused]] Answer* answer) {
+UNMASK_HD void
+place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
     if (answer != nullptr) {
       const placed_tokens placed = answer->place_tokens(t);

@@ -27,8 +27,7 @@ TEST(emulated_constraint, drawn_tokens_equal_the_host) {
 }
 
 TEST(emulated_constraint, edits_equal_the_host) {
-  static_cast<void>(
-      decode_beside_host(constrained, 2000, 100));
+  static_cast<void>(decode_beside_host(constrained, 2000, 100));
 }
 
 TEST(emulated_constraint, remasked_tokens_equal_the_host) {
@@ -50,9 +49,8 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
       l.model, {.length = 4, .window = 4}, on_stream{&stream});
   std::vector<token_id> tokens(4, 0);
   const constrained_field again{.language = &*c, .tokens_after = any_number, .read_again = true};
-  EXPECT_THROW(
-      s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
-      std::invalid_argument);
+  EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
+               std::invalid_argument);
   EXPECT_EQ(tokens, std::vector<token_id>(4, 0));
   EXPECT_THROW(static_cast<void>(s.constraint_state(0)), std::logic_error);
 }
