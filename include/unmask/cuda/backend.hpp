@@ -68,7 +68,8 @@ class on_stream::workspace {
   /// Prepares the constraints of the sequence that start() begins next: copies its tokens to the
   /// host, allocates and synchronises if there are any. Errors: std::invalid_argument, before
   /// anything is changed.
-  void constrain(const Policy& policy,
+  void constrain(index_t slot,
+                 const Policy& policy,
                  tokens_view<memory::device> tokens,
                  const sequence_shape& geometry,
                  const start_options& options);

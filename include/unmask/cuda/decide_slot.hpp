@@ -131,7 +131,7 @@ UNMASK_HD void decide_slot(const auto& t,
   } else {
     step::begin_report(t, m);
     if constexpr (Policy::layered) {
-      if (step::layered_now(*m.policy) && m.layers.state->next == step::layers::refused(m)) {
+      if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
         t.sync();
         step::enter_layers(t, m);
       }

@@ -162,10 +162,12 @@ void on_stream::workspace<Policy>::reserve(index_t slot,
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::constrain(const Policy& policy,
+void on_stream::workspace<Policy>::constrain(index_t,
+                                             const Policy& policy,
                                              tokens_view<memory::device> tokens,
                                              const sequence_shape& geometry,
                                              const start_options& options) {
+  validate_without_soft_tokens(options, "a session on a device");
   unmask::detail::owned_answer answer;
   if (!options.constraints.empty()) {
     device::check_constrained(options, step::renoises_now(policy));

@@ -10,10 +10,14 @@
 namespace UNMASK_NAMESPACE {
 
 template <class Policy>
-void on_host::workspace<Policy>::constrain(const Policy& policy,
+void on_host::workspace<Policy>::constrain(index_t slot,
+                                           const Policy& policy,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
+  host::check_soft_tokens(policy, options.soft_tokens);
+  soft_[static_cast<std::size_t>(slot)].reserve(options.soft_tokens, capacity_.window);
+  softens_ = softens_ || options.soft_tokens > 0;
   next_answer_ = step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);
 }
 
@@ -23,7 +27,9 @@ void on_host::workspace<Policy>::start(index_t slot,
                                        tokens_view<memory::host> tokens,
                                        const sequence_shape& geometry,
                                        const start_options& options) {
-  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  soft_[static_cast<std::size_t>(slot)].begin();
+  m.soft = soft_[static_cast<std::size_t>(slot)].rows();
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   for (index_t k = 0; k < count; ++k) {
@@ -115,12 +121,29 @@ void on_host::workspace<Policy>::truncate_from(auto& kind, std::size_t first) {
 }
 
 template <class Policy>
+void on_host::workspace<Policy>::soften_from(auto& kind, std::size_t first) {
+  const auto hold = [&](index_t k) noexcept {
+    const std::size_t r = first + static_cast<std::size_t>(k);
+    const host::row_target& t = kind.targets[r];
+    const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+    if (m.soft != nullptr && m.status->next.score.contains(t.position) &&
+        m.marks[t.position] == mark::masked) {
+      kind.rows.hold(r, soft_[slot_of(t)].note(t.index));
+    }
+  };
+  where_.executor.run(static_cast<index_t>(kind.rows.size() - first), hold);
+}
+
+template <class Policy>
 void on_host::workspace<Policy>::run() {
   rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
     const std::size_t first = kind.rows.read_count();
     kind.rows.run();
     for (std::size_t r = first; r < kind.rows.size(); ++r) {
       take_row(kind, r);
+    }
+    if (softens_) {
+      soften_from(kind, first);
     }
     if constexpr (host::rows_of_kind<S, Policy>::truncates) {
       truncate_from(kind, first);
@@ -186,6 +209,9 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
       step::decide(serial{}, with_lists(s.slot), answer);
       finish(s.slot);
     }
+  }
+  for (std::size_t slot = 0; softens_ && slot < soft_.size(); ++slot) {
+    soft_[slot].finish(slots_[slot].marks);
   }
   clear_rows();
 }

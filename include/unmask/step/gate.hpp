@@ -139,7 +139,7 @@ UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
-  if (!has_gate<Policy>(answer) || renoises_now(*m.policy)) {
+  if (!has_gate<Policy>(answer) || renoises_now(m)) {
     return;
   }
   t.sync();

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Models of the server: a small protocol, and the LLaDA of the package under it."""
+from __future__ import annotations
+
+from typing import Protocol, Sequence
+
+import numpy as np
+
+
+class Model(Protocol):
+    """What the server asks of a model. Its thread alone calls forward()."""
+
+    name: str
+    vocab: int
+    """Valid columns of the logits."""
+    mask_token: int
+    eos_token: int | None
+    also_eos: Sequence[int]
+    """Other tokens that end a text, such as the end of a turn."""
+    logits_shift: int
+    """Row p - shift predicts position p: 0 LLaDA, 1 Dream."""
+    context: int
+    """Most tokens of a prompt and its answer."""
+    answer_length: int
+    """Positions of an answer, and of a block of it, where a request names none."""
+    block_length: int
+    token_bytes: Sequence[bytes]
+    """The bytes of each token, b"" for those without text."""
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
+
+    def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
+        """The same of {"role", "content"}, up to the begin of the answer."""
+
+    def forward(self, sequences: list[np.ndarray], rows: list[slice]) -> list[np.ndarray]:
+        """The logits of these rows of each sequence, [rows, vocab or more], until the next call.
+
+        Sequences of int32 have different lengths, none sees another, and all positions see each other.
+        Where the logits of a sequence do not depend on those next to it, neither do a request's tokens.
+        """
+
+
+class Tiny:
+    """The small LLaDA of the package, in NumPy."""
+
+    name = "tiny"
+    logits_shift = 0
+    also_eos: Sequence[int] = ()
+    eos_token: int | None
+    token_bytes: Sequence[bytes]
+
+    def __init__(self) -> None:
+        from .. import tiny_llada
+
+        self._tiny = tiny_llada
+        self._model = tiny_llada.TinyLlada()
+        self.vocab, self.mask_token, self.eos_token = 98, tiny_llada.MASK, tiny_llada.END
+        self.context, self.answer_length, self.block_length = tiny_llada.CONTEXT, tiny_llada.ANSWER, tiny_llada.BLOCK
+        self.token_bytes = [b""] * tiny_llada.FIRST + [bytes([c]) for c in range(32, 127)]
+
+    def encode(self, text: str) -> list[int]:
+        return [self._tiny.BEGIN, *self._tiny.tokens_of(text)]
+
+    def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
+        """It knows no turns: contents follow one another."""
+        return self.encode(" ".join(m["content"] for m in messages))
+
+    def forward(self, sequences: list[np.ndarray], rows: list[slice]) -> list[np.ndarray]:
+        found: list[np.ndarray] = [np.empty(0)] * len(sequences)
+        alike: dict[int, list[int]] = {}
+        for i, tokens in enumerate(sequences):  # it has no padding
+            alike.setdefault(len(tokens), []).append(i)
+        for group in alike.values():
+            for i, logits in zip(group, self._model(np.stack([sequences[i] for i in group]))):
+                found[i] = logits[rows[i]]
+        return found
+
+
+def load(name: str, *, threads: int = 1) -> Model:
+    """`tiny`, or the path of a GGUF file, which llama-cpp-python runs."""
+    if name == "tiny":
+        return Tiny()
+    if not name.endswith(".gguf"):
+        raise ValueError(f"model must be tiny or a file *.gguf, got {name!r}")
+    from ..llama_cpp import LlamaCpp
+
+    return LlamaCpp(name, threads=threads)
