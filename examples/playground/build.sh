@@ -33,7 +33,7 @@ echo "Compiling ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" |
   xargs -0 -I{} -P "${UNMASK_JOBS:-$(nproc)}" bash -c 'compile "$@"' _ {} "$objects" "${flags[@]}"
 
-calls=(load check column start solves step said trace answer parts)
+calls=(load check column language start solves step said trace answer refused filled parts)
 exported=$(printf ',"_playground_%s"' "${calls[@]}")
 em++ -O2 -fwasm-exceptions "$objects"/*.o -o "$objects/playground.js" \
   -sMODULARIZE -sEXPORT_NAME=makePlayground -sENVIRONMENT=web -sALLOW_MEMORY_GROWTH -sFORCE_FILESYSTEM \
@@ -50,6 +50,7 @@ for name, path in zip(("wasm", "text", "sudoku"), sys.argv[1:]):
         print(f'{name}: "{base64.b64encode(file.read()).decode()}",', end="")
 print("};")
 PYTHON
-cp "$objects/playground.js" "$here/index.html" "$here/page.js" "$here/page.css" examples/viewer/viewer.html "$site"
+cp "$objects/playground.js" "$here"/{index.html,page.js,page.css,languages.js} examples/viewer/viewer.html \
+  "$site"
 cp examples/viewer/src/style.css "$site/viewer.css"
 echo "Open $site/index.html"

@@ -36,6 +36,7 @@ const PUZZLES = [  // 6 x 6 cells, row by row
 const NUMBERS = {answer: [1, 128, 40], block: [1, 128, 20], seed: [0, 4294967295, 0]};
 
 let module = null;
+let saved = null;  // the bytes of a table that was chosen
 let turn = 0;     // of the decode that runs; a newer one stops it
 let runs = [];    // the newest first: {key, policy, trace, forwards, committed, milliseconds, answer}
 let shown = [];   // keys of the runs in the viewer
@@ -45,7 +46,7 @@ const integer = (call) => module.ccall(`playground_${call}`, 'number', [], []);
 
 /// The values of the form, each number within its range.
 function settings() {
-  const all = {model: $('model').value, policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
+  const all = {model: $('model').value, language: $('language').value, words: $('words').value, policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
   for (const [name, [least, most, usual]] of Object.entries(NUMBERS)) {
     const value = Math.round(Number($(name).value));
     all[name] = Number.isFinite(value) && $(name).value !== '' ? Math.min(most, Math.max(least, value)) : usual;
@@ -54,6 +55,69 @@ function settings() {
     Object.assign(all, {answer: 36, given: all.prompt.replace(/[^1-6]/g, '_').padEnd(36, '_').slice(0, 36)});
   }
   return all;
+}
+
+/// The table of some strings, as write_byte_table() writes it: a state for each beginning.
+function tableOf(strings) {
+  const states = [{next: new Map(), ends: false}];
+  for (const string of strings) {
+    let at = 0;
+    for (const byte of new TextEncoder().encode(string)) {
+      if (!states[at].next.has(byte)) {
+        states[at].next.set(byte, states.push({next: new Map(), ends: false}) - 1);
+      }
+      at = states[at].next.get(byte);
+    }
+    states[at].ends = true;
+  }
+  const out = [...new TextEncoder().encode('unmaskDF')];
+  const put = (number, count) => {
+    for (let i = 0; i < count; ++i) {
+      out.push(Math.floor(number / 256 ** i) % 256);
+    }
+  };
+  put(1, 4);
+  put(states.length, 4);
+  put(0, 4);
+  for (const {next, ends} of states) {
+    put(ends ? 1 : 0, 1);
+    put(next.size, 2);
+    for (const byte of [...next.keys()].sort((a, b) => a - b)) {
+      put(byte, 1);
+      put(byte, 1);
+      put(next.get(byte), 4);
+    }
+  }
+  return Uint8Array.from(out);
+}
+
+/// The table of the language that is chosen; null for any text.
+function chosenTable() {
+  const kind = $('language').value;
+  if (kind === 'words') {
+    const strings = $('words').value.split('|').map((w) => w.trim()).filter((w) => w !== '');
+    return strings.length > 0 ? tableOf(strings) : null;
+  }
+  const ready = globalThis.playgroundLanguages.find((l) => l.name === kind);
+  return kind === 'table' ? saved : ready ? bytes(ready.table) : null;
+}
+
+/// Gives the language to the program. Returns whether it could be read.
+function setLanguage() {
+  const kind = $('language').value;
+  const ready = globalThis.playgroundLanguages.find((l) => l.name === kind);
+  $('words').hidden = kind !== 'words';
+  $('table').hidden = kind !== 'table';
+  $('expression').hidden = !ready;
+  $('expression').textContent = ready ? ready.expression : '';
+  const table = chosenTable();
+  if (table !== null) {
+    module.FS.writeFile('/language.dfa', table);
+  }
+  const wrong = text('language', ['string', 'string'], [$('model').value, table === null ? '' : '/language.dfa']);
+  $('language-error').hidden = wrong === '';
+  $('language-error').textContent = wrong;
+  return wrong === '';
 }
 
 /// The fields as the model wants them.
@@ -70,6 +134,9 @@ function fromLink() {
   adapt();
   $('policy').value = (link.get('policy') ?? 'threshold(0.9)').slice(0, 2000);
   $('second').value = (link.get('second') ?? 'tokens_per_step(2)').slice(0, 2000);
+  const known = [...$('language').options].map((o) => o.value);
+  $('language').value = known.includes(link.get('language')) ? link.get('language') : '';
+  $('words').value = (link.get('words') ?? 'yes | no').slice(0, 400);
   $('prompt').value = (link.get('prompt') ?? ($('model').value === 'sudoku' ? PUZZLES : PROMPTS)[0]).slice(0, 200);
   for (const [name, [, , usual]] of Object.entries(NUMBERS)) {
     $(name).value = /^\d{1,10}$/.test(link.get(name) ?? '') ? link.get(name) : usual;
@@ -101,7 +168,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 /// Decodes with one policy. Null if a newer decode has begun.
 async function decode(policy, s, mine) {
-  const key = JSON.stringify([s.model, policy, s.prompt, s.answer, s.block, s.seed]);
+  const key = JSON.stringify([s.model, policy, s.prompt, s.answer, s.block, s.seed, s.language, s.words]);
   const wrong = text('start', START, [s.model, policy, s.given ? '' : s.prompt, s.given ?? '', s.answer, s.block, s.seed]);
   if (wrong) {
     throw new Error(wrong);
@@ -129,6 +196,9 @@ async function decode(policy, s, mine) {
   const end = trace.trimEnd().split('\n').at(-1);
   const run = {key, policy, fold: s.given ? 6 : 0, trace, forwards, milliseconds, committed: JSON.parse(end).committed ?? 0,
                answer: text('answer', ['number'], [s.answer])};
+  if (chosenTable() !== null) {
+    run.language = `${integer('refused')} refused, ${integer('filled')} filled`;
+  }
   if (s.given) {
     const solved = module.ccall('playground_solves', 'number', ['string', 'string'], [s.given, run.answer]);
     run.answer = `${solved ? 'solved' : 'wrong'}: ${run.answer.replace(/.{6}(?=.)/g, '$& ')}`;
@@ -138,9 +208,9 @@ async function decode(policy, s, mine) {
 
 async function decodeAll() {
   const mine = ++turn;
-  const right = [check('policy'), check('second')];
+  const right = [check('policy'), check('second'), setLanguage()];
   toLink();
-  if (!right[0] || !right[1]) {
+  if (right.includes(false)) {
     return;
   }
   const s = settings();
@@ -195,7 +265,11 @@ function fill() {
     element('td', String(run.forwards), row);
     element('td', run.forwards > 0 ? (run.committed / run.forwards).toFixed(2) : '-', row);
     element('td', run.milliseconds.toFixed(0), row);
-    element('td', run.answer, row);
+    const answer = element('td', run.answer, row);
+    if (run.language) {
+      answer.append(' ');
+      element('span', run.language, answer).classList.add('soft');
+    }
     const buttons = element('td', '', row);
     element('button', 'Show', buttons).addEventListener('click', () => view([run]));
     if (shown.length > 0 && shown[0] !== run.key) {
@@ -237,6 +311,15 @@ async function begin() {
     document.documentElement.dataset.theme = $('theme').value;
     $('viewer').contentWindow.postMessage({unmaskTheme: $('theme').value}, '*');
   });
+  $('language').append(new Option('any text', ''),
+      ...globalThis.playgroundLanguages.map(({name}) => new Option(name, name)),
+      new Option('one of some words', 'words'), new Option('of a saved table', 'table'));
+  $('language').addEventListener('change', decodeAll);
+  $('table').addEventListener('change', async () => {
+    const file = $('table').files[0];
+    saved = file ? new Uint8Array(await file.arrayBuffer()) : null;
+    decodeAll();
+  });
   fromLink();
 
   module = await globalThis.makePlayground({wasmBinary: bytes(globalThis.playgroundData.wasm)});
@@ -253,7 +336,7 @@ async function begin() {
   $('progress').textContent = '';
 
   let waiting = 0;
-  for (const field of ['policy', 'second', 'prompt', ...Object.keys(NUMBERS)]) {
+  for (const field of ['policy', 'second', 'prompt', 'words', ...Object.keys(NUMBERS)]) {
     $(field).addEventListener('input', () => {
       check('policy');
       check('second');

@@ -2,6 +2,7 @@
 //
 // The playground's decodes in WebAssembly: a small model, a policy by name, a trace. page.js makes
 // the calls.
+#include <unmask/constraint.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace.hpp>
 
@@ -36,7 +37,8 @@ class decode {
          const std::string& given,
          index_t answer_length,
          index_t block_length,
-         std::uint64_t seed)
+         std::uint64_t seed,
+         unmask::constraint* language)
       : model_(model)
       , tokens_{model.canvas(prompt, answer_length, given)} {
     const auto length = static_cast<index_t>(tokens_[0].size());
@@ -44,13 +46,13 @@ class decode {
                                        .length = length,
                                        .block_length = block_length,
                                        .seed = seed};
-    session_ = std::make_unique<unmask::named_session>(unmask::read_policy(policy),
-                                                       model.info(),
-                                                       {.sequences = 1,
-                                                        .length = length,
-                                                        .window = answer_length,
-                                                        .branches = unmask::max_branches,
-                                                        .trace = true});
+    const unmask::session_capacity capacity{.sequences = 1,
+                                            .length = length,
+                                            .window = answer_length,
+                                            .branches = unmask::max_branches,
+                                            .trace = true};
+    session_ = std::make_unique<unmask::named_session>(
+        unmask::read_policy(policy), model.info(), capacity);
     trace_.emplace(
         [this](std::string_view line) {
           lines_ += line;
@@ -58,7 +60,10 @@ class decode {
         },
         demo::head_of_trace(model, name, policy));
     const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
-    session_->start(0, tokens_[0], shape, {.editable = editable});
+    const unmask::constrained_field answer{.language = language};
+    const std::size_t fields = language == nullptr ? 0 : 1;
+    session_->start(
+        0, tokens_[0], shape, {.editable = editable, .constraints = {&answer, fields}});
     trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
   }
 
@@ -84,6 +89,8 @@ class decode {
   /// The trace so far.
   [[nodiscard]] const std::string& lines() const { return lines_; }
 
+  [[nodiscard]] const unmask::sequence_report& report() const { return session_->report(0); }
+
   /// All tokens.
   [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_[0]; }
 
@@ -95,9 +102,24 @@ class decode {
   std::string lines_;
 };
 
+// A constraint needs the bytes of each token: special ones have none.
+unmask::vocabulary vocabulary_of(const demo::engine& of) {
+  const example::char_tokenizer& text = of.text();
+  const auto never = text.never();
+  std::vector<std::string> words;
+  for (int v = 0; v < static_cast<int>(text.vocabulary()); ++v) {
+    const bool is_special = v == text.mask() || v == text.end() || v == text.begin() ||
+                            std::find(never.begin(), never.end(), v) != never.end();
+    words.push_back(is_special ? "" : text.text_of(v));
+  }
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  return {views, of.info()};
+}
+
 std::map<std::string, demo::engine> models;
 demo::engine* model = nullptr;  // of the decode that runs
 std::unique_ptr<decode> running;
+std::optional<unmask::constraint> language;  // of the answers; none: any text
 std::string said;      // the last string that a call returned
 int wrong_column = 0;  // of the policy's text, from 1; 0: none
 
@@ -138,6 +160,19 @@ int playground_column() {
   return wrong_column;
 }
 
+/// Reads the table of the language that answers of a model obey from now on, a file of
+/// write_byte_table(); "": any text.
+const char* playground_language(const char* name, const char* file) {
+  return attempt([=] {
+    running.reset();
+    language.reset();
+    if (*file != '\0') {
+      language.emplace(
+          unmask::constraint::read(file, vocabulary_of(models.at(name)), {.bytes = 4 << 20}));
+    }
+  });
+}
+
 /// Begins a decode. `given` has the answer's positions that are known, and '_' for the others; ""
 /// means that none is.
 const char* playground_start(const char* name,
@@ -157,7 +192,8 @@ const char* playground_start(const char* name,
                                        given,
                                        index_t{answer_length},
                                        index_t{block_length},
-                                       static_cast<std::uint64_t>(seed));
+                                       static_cast<std::uint64_t>(seed),
+                                       language ? &*language : nullptr);
   });
 }
 
@@ -193,6 +229,14 @@ const char* playground_answer(int answer_length) {
     said = model->text().decode(
         std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(answer_length))));
   });
+}
+
+/// Candidates of the decode that the language refused, and tokens that it filled in without a pass.
+int playground_refused() {
+  return running != nullptr ? running->report().refused : 0;
+}
+int playground_filled() {
+  return running != nullptr ? running->report().filled : 0;
 }
 
 /// All parts of policies with their arguments, as text.

@@ -78,10 +78,10 @@ class answer_of_fields final : public constrained_answer {
     return parts_[field].field->state();
   }
   [[nodiscard]] std::size_t fields() override { return parts_.size(); }
-  [[nodiscard]] step::field_walk_sizes sizes(std::size_t field) override {
+  [[nodiscard]] field_sizes sizes(std::size_t field) override {
     return parts_[field].field->sizes();
   }
-  void write_tables(std::size_t field, step::field_walk& to) override {
+  void write_tables(std::size_t field, field_tables& to) override {
     parts_[field].field->write_tables(to);
     to.where = parts_[field].where;
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unmask/constraint/running_field.hpp>
-#include <unmask/step/field_walk.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -40,9 +39,9 @@ void running_field::for_each_pair(std::uint32_t restriction,
   }
 }
 
-UNMASK_LIBRARY step::field_walk_sizes running_field::sizes() const {
+UNMASK_LIBRARY field_sizes running_field::sizes() const {
   const token_automaton& a = pool_->automaton();
-  step::field_walk_sizes n;
+  field_sizes n;
   n.vocab = a.class_of.size();
   n.states = a.states;
   n.classes = a.classes;
@@ -56,7 +55,7 @@ UNMASK_LIBRARY step::field_walk_sizes running_field::sizes() const {
 }
 
 // The edges of each class by the state that they enter.
-inline void write_back_edges(const token_automaton& a, step::field_walk& to) {
+inline void write_back_edges(const token_automaton& a, field_tables& to) {
   std::vector<std::uint32_t> order(a.edge_from.size());
   std::iota(order.begin(), order.end(), 0U);
   for (std::uint32_t c = 0; c < a.classes; ++c) {
@@ -70,7 +69,7 @@ inline void write_back_edges(const token_automaton& a, step::field_walk& to) {
   }
 }
 
-UNMASK_LIBRARY void running_field::write_tables(step::field_walk& to) const {
+UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
   const token_automaton& a = pool_->automaton();
   std::copy(a.class_of.begin(), a.class_of.end(), to.class_of);
   std::copy(a.first_edge.begin(), a.first_edge.end(), to.first_edge);

@@ -3,7 +3,7 @@
 
 #include <unmask/constraint/set_pool.hpp>
 #include <unmask/core/constrained_field.hpp>
-#include <unmask/step/field_walk.hpp>
+#include <unmask/core/field_tables.hpp>
 
 #include <memory>
 #include <span>
@@ -82,8 +82,8 @@ class running_field {
   [[nodiscard]] std::uint32_t state();
   /// The field as tables, of these sizes; the arrays of `to` are zero. Of the symbols of those
   /// tables: the state after the first that are classes, and whether they are a string.
-  [[nodiscard]] step::field_walk_sizes sizes() const;
-  void write_tables(step::field_walk& to) const;
+  [[nodiscard]] field_sizes sizes() const;
+  void write_tables(field_tables& to) const;
   [[nodiscard]] std::uint32_t state_of(const std::uint32_t* symbols) const;
   [[nodiscard]] bool is_met(const std::uint32_t* symbols) const;
   /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns

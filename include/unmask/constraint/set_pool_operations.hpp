@@ -33,7 +33,7 @@ UNMASK_LIBRARY set_pool::set_pool(std::shared_ptr<const token_automaton> automat
                              std::min(limits.entries, most_entries)))
     , memo_(entries_in(
           limits.bytes / 4, memo::bytes_of_entry(), std::min(limits.entries, most_entries)))
-    , scratch_(a_->state_words())
+    , scratch_(a_->state_words() + 2)
     , class_scratch_(a_->class_words())
     , seen_(a_->label_count())
     , rename_(zeroed<std::uint32_t>(sets_.capacity()))
@@ -52,14 +52,14 @@ UNMASK_LIBRARY set_pool::set_pool(std::shared_ptr<const token_automaton> automat
 
 UNMASK_LIBRARY std::uint64_t* set_pool::scratch() {
   std::fill(scratch_.begin(), scratch_.end(), 0);
-  return scratch_.data();
+  return scratch_.data() + 1;
 }
 
 UNMASK_LIBRARY std::uint32_t set_pool::intern_scratch() {
-  std::uint32_t found = sets_.find_or_add(scratch_.data());
+  std::uint32_t found = sets_.find_or_add(scratch_.data() + 1);
   if (found == bit_sets::none) {
     flush();
-    found = sets_.find_or_add(scratch_.data());
+    found = sets_.find_or_add(scratch_.data() + 1);
   }
   return found;
 }
@@ -140,7 +140,8 @@ UNMASK_LIBRARY std::uint32_t set_pool::suffix(index_t tokens) {
     return intern_scratch();
   }
   std::copy(a_->accepting.begin(), a_->accepting.end(), scratch());
-  std::vector<std::uint64_t> set(scratch_);
+  const auto first = scratch_.begin() + 1;
+  std::vector<std::uint64_t> set(first, first + static_cast<std::ptrdiff_t>(sets_.words()));
   std::vector<std::uint64_t> before;
   for (index_t i = 0; i < tokens && set != before; ++i) {
     before = set;
@@ -150,7 +151,7 @@ UNMASK_LIBRARY std::uint32_t set_pool::suffix(index_t tokens) {
         add_bit(out, a_->back_from[k]);
       }
     });
-    set = scratch_;
+    std::copy_n(out, set.size(), set.begin());
   }
   std::copy(set.begin(), set.end(), scratch());
   return intern_scratch();
@@ -193,13 +194,7 @@ UNMASK_LIBRARY std::uint32_t set_pool::forward(std::uint32_t set, std::uint32_t 
   } else if (symbol > any(0)) {
     mark_pairs(a_->first_pair, a_->pair_next, a_->pair_label, set, symbol - a_->classes);
   } else {
-    std::uint64_t* const out = scratch();
-    const std::uint64_t* const from = sets_[set];
-    for (std::uint32_t k = a_->first_edge[symbol]; k < a_->first_edge[symbol + 1]; ++k) {
-      if (has_bit(from, a_->edge_from[k])) {
-        add_bit(out, a_->edge_next[k]);
-      }
-    }
+    a_->add_after(symbol, sets_[set], scratch());
   }
   const std::size_t before = flushes_;
   result = intern_scratch();
@@ -220,13 +215,7 @@ UNMASK_LIBRARY std::uint32_t set_pool::backward(std::uint32_t set, std::uint32_t
   } else if (symbol > any(0)) {
     mark_pairs(a_->first_back, a_->back_from, a_->back_label, set, symbol - a_->classes);
   } else {
-    std::uint64_t* const out = scratch();
-    const std::uint64_t* const to = sets_[set];
-    for (std::uint32_t k = a_->first_edge[symbol]; k < a_->first_edge[symbol + 1]; ++k) {
-      if (has_bit(to, a_->edge_next[k])) {
-        add_bit(out, a_->edge_from[k]);
-      }
-    }
+    a_->add_before(symbol, sets_[set], scratch());
   }
   const std::size_t before = flushes_;
   result = intern_scratch();
@@ -306,13 +295,26 @@ UNMASK_LIBRARY std::uint32_t* set_pool::free_mask(std::uint32_t for_class_set) {
 
 UNMASK_LIBRARY void set_pool::write_mask(std::uint32_t class_set, std::uint32_t* out) const {
   const std::size_t words = a_->token_words();
-  std::fill_n(out, words, 0U);
+  bool is_empty = true;
+  for_each_bit(class_sets_[class_set], class_sets_.words(), [&](std::size_t c) {
+    if (a_->bitmap_of[c] == no_class) {
+      return;
+    }
+    const std::uint32_t* const large = a_->bitmaps.data() + words * a_->bitmap_of[c];
+    if (is_empty) {
+      std::copy_n(large, words, out);
+      is_empty = false;
+      return;
+    }
+    for (std::size_t w = 0; w < words; ++w) {
+      out[w] |= large[w];
+    }
+  });
+  if (is_empty) {
+    std::fill_n(out, words, 0U);
+  }
   for_each_bit(class_sets_[class_set], class_sets_.words(), [&](std::size_t c) {
     if (a_->bitmap_of[c] != no_class) {
-      const std::uint32_t* const large = a_->bitmaps.data() + words * a_->bitmap_of[c];
-      for (std::size_t w = 0; w < words; ++w) {
-        out[w] |= large[w];
-      }
       return;
     }
     for (std::uint32_t k = a_->first_token[c]; k < a_->first_token[c + 1]; ++k) {

@@ -71,8 +71,9 @@ struct set_image {
   /// The other neighbours of state q: others[first[q]] and so on.
   std::vector<std::uint32_t> first;
   std::vector<std::uint32_t> others;
+  std::vector<std::uint64_t> has_others;  ///< the set of states that have some
 
-  /// Adds the neighbours of a set to `out`, both of `words` words.
+  /// Adds the neighbours of a set to `out`, both of `words` words; `out` has one more on each side.
   void add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) const;
 };
 
@@ -94,6 +95,19 @@ struct token_automaton {
   std::vector<std::uint32_t> first_edge;
   std::vector<std::uint32_t> edge_from;
   std::vector<std::uint32_t> edge_next;
+
+  /// The same edges, those of class c that lead as far together, as set_image has them:
+  /// shifts[first_shift[c]] and so on, and the rest, rest_from[first_rest[c]] and so on.
+  std::vector<std::uint32_t> first_shift;
+  std::vector<set_image::shift> shifts;
+  std::vector<std::uint64_t> shift_masks;
+  std::vector<std::uint32_t> first_rest;
+  std::vector<std::uint32_t> rest_from;
+  std::vector<std::uint32_t> rest_next;
+
+  /// Adds the states after those of a set, and before them, by class c, as set_image::add().
+  void add_after(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
+  void add_before(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
 
   /// Pairs of neighbouring states, by the first: those of state q are [first_pair[q],
   /// first_pair[q + 1]). The label of a pair is the set of classes that lead from one to the other.
@@ -146,8 +160,11 @@ struct token_automaton {
         class_of.size() + first_token.size() + tokens.size() + first_edge.size() +
         edge_from.size() + edge_next.size() + first_pair.size() + pair_next.size() +
         pair_label.size() + first_back.size() + back_from.size() + back_label.size() +
-        distance.size() + bitmap_of.size() + after_all.others.size() + before_all.others.size();
-    return 4 * (numbers + bitmaps.size()) + 8 * (labels.size() + accepting.size());
+        distance.size() + bitmap_of.size() + first_shift.size() + 4 * shifts.size() +
+        first_rest.size() + rest_from.size() + rest_next.size() + after_all.others.size() +
+        before_all.others.size();
+    return 4 * (numbers + bitmaps.size()) +
+           8 * (labels.size() + accepting.size() + shift_masks.size());
   }
 };
 
@@ -171,5 +188,6 @@ struct raw_automaton {
 }  // namespace unmask::detail::constraints
 
 #if UNMASK_DEFINES
+#  include <unmask/constraint/class_shifts.hpp>
 #  include <unmask/constraint/token_automaton_tables.hpp>
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/constraint/class_shifts.hpp>
 #include <unmask/constraint/token_automaton.hpp>
 
 #include <numeric>
@@ -243,6 +244,7 @@ inline set_image image_of(const std::vector<std::uint32_t>& first,
                      mask.begin() + static_cast<std::ptrdiff_t>(last));
   }
   out.first.push_back(0);
+  out.has_others.resize(words_of(states));
   for (std::size_t q = 0; q < states; ++q) {
     for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
       if (count[to[k] + states - q] < least_shifted) {
@@ -250,6 +252,9 @@ inline set_image image_of(const std::vector<std::uint32_t>& first,
       }
     }
     out.first.push_back(static_cast<std::uint32_t>(out.others.size()));
+    if (out.first[q + 1] > out.first[q]) {
+      add_bit(out.has_others.data(), q);
+    }
   }
   return out;
 }
@@ -257,28 +262,16 @@ inline set_image image_of(const std::vector<std::uint32_t>& first,
 UNMASK_LIBRARY void
 set_image::add(const std::uint64_t* set, std::uint64_t* out, std::size_t words) const {
   for (const shift& s : shifts) {
-    // A state in bit i of word w is bit i + by of the image: words w + high and the one after it.
-    const std::int32_t high = s.by >= 0 ? s.by / 64 : -((63 - s.by) / 64);
-    const auto low = static_cast<unsigned>(s.by - 64 * high);
-    const std::uint64_t* const mask = masks.data() + s.mask;
-    for (std::uint32_t w = 0; w < s.words; ++w) {
-      const std::uint64_t moved = set[s.first_word + w] & mask[w];
-      const std::int64_t to = std::int64_t{s.first_word} + w + high;
-      const std::uint64_t here = moved << low;
-      const std::uint64_t rest = low == 0 ? 0 : moved >> (64 - low);
-      if (here != 0) {  // all neighbours exist, so a word outside has no bit
-        out[to] |= here;
-      }
-      if (rest != 0) {
-        out[to + 1] |= rest;
+    add_shifted(s, set, masks.data() + s.mask, out);
+  }
+  for (std::size_t w = 0; w < words; ++w) {
+    for (std::uint64_t left = set[w] & has_others[w]; left != 0; left &= left - 1) {
+      const std::size_t q = 64 * w + static_cast<std::size_t>(__builtin_ctzll(left));
+      for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+        add_bit(out, others[k]);
       }
     }
   }
-  for_each_bit(set, words, [&](std::size_t q) {
-    for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
-      add_bit(out, others[k]);
-    }
-  });
 }
 
 UNMASK_LIBRARY token_automaton finish(raw_automaton raw,
@@ -296,6 +289,7 @@ UNMASK_LIBRARY token_automaton finish(raw_automaton raw,
   out.class_of = std::move(raw.class_of);
   list_tokens(out);
   list_edges(raw.edges, out);
+  list_shifts(out);
   list_pairs(raw.edges, out);
   out.after_all = image_of(out.first_pair, out.pair_next);
   out.before_all = image_of(out.first_back, out.back_from);

@@ -11,13 +11,6 @@
 
 namespace UNMASK_NAMESPACE {
 
-namespace step {
-
-struct field_walk;
-struct field_walk_sizes;
-
-}  // namespace step
-
 /// constrained_field::state of a field that begins with the first token of the language.
 inline constexpr std::uint32_t from_start = 0xffffffffU;
 
@@ -27,6 +20,8 @@ inline constexpr index_t any_number = -1;
 namespace detail {
 
 class any_constraint;
+struct field_sizes;
+struct field_tables;
 
 }  // namespace detail
 
@@ -131,8 +126,8 @@ class constrained_answer {
   [[nodiscard]] virtual std::size_t fields() = 0;
   /// Errors: std::invalid_argument for a field that there is not.
   virtual void check_field(std::size_t field) = 0;
-  [[nodiscard]] virtual step::field_walk_sizes sizes(std::size_t field) = 0;
-  virtual void write_tables(std::size_t field, step::field_walk& to) = 0;
+  [[nodiscard]] virtual field_sizes sizes(std::size_t field) = 0;
+  virtual void write_tables(std::size_t field, field_tables& to) = 0;
   [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
   [[nodiscard]] virtual bool is_met(std::size_t field, const std::uint32_t* symbols) = 0;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/cuda/tuning.hpp>
-#include <unmask/step/field_walk.hpp>
+#include <unmask/step/answer_walk.hpp>
 #include <unmask/step/slot.hpp>
 
 #include <cstddef>

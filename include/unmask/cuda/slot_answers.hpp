@@ -6,7 +6,7 @@
 #include <unmask/core/request.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/cuda/memory.hpp>
-#include <unmask/step/field_walk.hpp>
+#include <unmask/step/answer_walk.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -59,7 +59,7 @@ struct answer_block {
     step::slot_layout next{base};
     step::answer_walk& w = out.walk;
     const std::size_t count = answer.fields();
-    std::vector<step::field_walk_sizes> sizes;
+    std::vector<unmask::detail::field_sizes> sizes;
     for (std::size_t k = 0; k < count; ++k) {
       sizes.push_back(answer.sizes(k));
       w.most_classes = std::max(w.most_classes, sizes[k].classes);
@@ -73,12 +73,11 @@ struct answer_block {
     w.traced = next.take<candidate_entry>(capacity.trace ? list_size(capacity) : 0);
     w.masks = next.take<std::uint32_t>(window * w.mask_words);
     w.possible = next.take<std::uint8_t>(window * w.most_classes);
-    out.bytes = next.used();
+    out.fields.resize(count);
     for (std::size_t k = 0; k < count; ++k) {
-      std::byte* const first = base == nullptr ? nullptr : base + out.bytes;
-      out.fields.push_back({step::slot_layout{first}, sizes[k]});
-      out.bytes += out.fields.back().at.used();
+      out.fields[k].take(next, sizes[k]);
     }
+    out.bytes = next.used();
     return out;
   }
 

@@ -12,17 +12,22 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
+// The first of a list with that name. (libc++ has std::ranges::find() from LLVM 15 on.)
+[[nodiscard]] auto with_name(const auto& list, std::string_view name) {
+  return std::find_if(list.begin(), list.end(), [&](const auto& x) { return x.name == name; });
+}
+
 // True if the part has an argument of that name.
 [[nodiscard]] inline bool
 has_argument(std::span<const known_part> known, const part_text& written, std::string_view name) {
-  const auto part = std::ranges::find(known, written.name, &known_part::name);
+  const auto part = with_name(known, written.name);
   return part != known.end() &&
-         std::ranges::find(part->arguments, name, &part_argument::name) != part->arguments.end();
+         with_name(part->arguments, name) != part->arguments.end();
 }
 
 // Names the arguments that are given by place, as far as the part has so many.
 inline void name_arguments(std::span<const known_part> known, part_text& written) {
-  const auto part = std::ranges::find(known, written.name, &known_part::name);
+  const auto part = with_name(known, written.name);
   if (part == known.end()) {
     return;
   }
@@ -48,8 +53,9 @@ parts_of(std::span<const known_part> known, const known_method& method, const pa
     }
   }
   for (const argument_text& argument : given.arguments) {
-    const auto to = std::ranges::find_if(
-        all, [&](const part_text& part) { return has_argument(known, part, argument.name); });
+    const auto to = std::find_if(all.begin(), all.end(), [&](const part_text& part) {
+      return has_argument(known, part, argument.name);
+    });
     if (to == all.end() && !argument.name.empty()) {
       throw std::invalid_argument(std::string(method.name) + " has no argument '" +
                                   std::string(argument.name) +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/constrained_field.hpp>
+#include <unmask/core/field_tables.hpp>
 #include <unmask/core/math.hpp>
 #include <unmask/step/slot_arrays.hpp>
 #include <unmask/step/thread_group.hpp>
@@ -9,21 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The constraints of a sequence as plain tables, for backends whose steps call nothing of the
-/// host: the automaton of each field, and the states that are possible left and right of each
-/// position, a byte for a state. running_field.hpp has the same rule over interned sets.
+/// A constrained field where a step can call nothing of the host: the states that are possible left
+/// and right of each position are computed from tables of its automaton, a byte for a state.
+/// running_field.hpp has the same rule over interned sets.
 namespace UNMASK_NAMESPACE::step {
-
-/// Sizes of the arrays of a field.
-struct field_walk_sizes {
-  std::size_t vocab = 0;
-  std::size_t states = 0;
-  std::size_t classes = 0;
-  std::size_t edges = 0;
-  std::size_t restrictions = 0;
-  std::size_t neighbours = 0;  ///< of all states, under all restrictions
-  std::size_t positions = 0;
-};
 
 /// The sets of states between the tokens of a field, from one end: constraints::chain, whose marks
 /// mean the same.
@@ -41,54 +30,41 @@ struct walk_chain {
   }
 };
 
-/// A constrained field. Pointers into one block of bytes, as slot_arrays; the host writes the
-/// tables, and sets 0 of both ends, before the sequence starts.
+/// A constrained field of a sequence: its tables, in one block of bytes, and how far its sets are
+/// known.
 ///
 /// Functions with a thread group are called by all of its lanes, and are barriers; a lane alone
 /// calls them with serial. Positions count from the beginning of the field.
-struct field_walk {
-  static constexpr std::uint32_t no_class = 0xffffffffU;
-
-  slot_layout at{nullptr};
-  field_walk_sizes n;
-
-  /// By token: its class, or no_class.
-  std::uint32_t* class_of = at.take<std::uint32_t>(n.vocab);
-  /// The edges of class c are [first_edge[c], first_edge[c + 1]): by the state that they leave, and
-  /// by the state that they enter.
-  std::uint32_t* first_edge = at.take<std::uint32_t>(n.classes + 1);
-  std::uint32_t* edge_from = at.take<std::uint32_t>(n.edges);
-  std::uint32_t* edge_next = at.take<std::uint32_t>(n.edges);
-  std::uint32_t* back_from = at.take<std::uint32_t>(n.edges);
-  std::uint32_t* back_next = at.take<std::uint32_t>(n.edges);
-  /// By class: its lowest token that may be proposed, no_token if there is none, and whether there
-  /// are more.
-  token_id* lowest_of = at.take<token_id>(n.classes);
-  std::uint8_t* has_several = at.take<std::uint8_t>(n.classes);
-  /// By restriction and class: whether the class may occur.
-  std::uint8_t* usable = at.take<std::uint8_t>(n.restrictions * n.classes);
-  /// By restriction and state: the states after it, and before it, by a class that may occur.
-  std::uint32_t* first_after = at.take<std::uint32_t>(n.restrictions * (n.states + 1));
-  std::uint32_t* after = at.take<std::uint32_t>(n.neighbours);
-  std::uint32_t* first_before = at.take<std::uint32_t>(n.restrictions * (n.states + 1));
-  std::uint32_t* before = at.take<std::uint32_t>(n.neighbours);
-
-  /// By position: the class of its token, or classes + restriction if it is masked; and that sum.
-  std::uint32_t* symbols = at.take<std::uint32_t>(n.positions);
-  std::uint32_t* masked_symbols = at.take<std::uint32_t>(n.positions);
-  /// [positions + 1][states]: set j from the left is that before position j, set j from the right
-  /// that after position size - 1 - j.
-  std::uint8_t* left = at.take<std::uint8_t>((n.positions + 1) * n.states);
-  std::uint8_t* right = at.take<std::uint8_t>((n.positions + 1) * n.states);
-
-  range where = {};   ///< positions of the sequence
-  bool fills = true;  ///< as constrained_field::fill
+struct field_walk : detail::field_tables {
   bool is_broken = false;
   walk_chain of_left = {};
   walk_chain of_right = {};
   // Positions whose possible tokens may have changed since they were last looked at.
   index_t changed_first = 0;
-  index_t changed_last = static_cast<index_t>(n.positions);
+  index_t changed_last = 0;
+
+  /// Takes the arrays of a field of these sizes from a layout.
+  void take(slot_layout& next, const detail::field_sizes& sizes) {
+    n = sizes;
+    changed_last = size();
+    class_of = next.take<std::uint32_t>(n.vocab);
+    first_edge = next.take<std::uint32_t>(n.classes + 1);
+    edge_from = next.take<std::uint32_t>(n.edges);
+    edge_next = next.take<std::uint32_t>(n.edges);
+    back_from = next.take<std::uint32_t>(n.edges);
+    back_next = next.take<std::uint32_t>(n.edges);
+    lowest_of = next.take<token_id>(n.classes);
+    has_several = next.take<std::uint8_t>(n.classes);
+    usable = next.take<std::uint8_t>(n.restrictions * n.classes);
+    first_after = next.take<std::uint32_t>(n.restrictions * (n.states + 1));
+    after = next.take<std::uint32_t>(n.neighbours);
+    first_before = next.take<std::uint32_t>(n.restrictions * (n.states + 1));
+    before = next.take<std::uint32_t>(n.neighbours);
+    symbols = next.take<std::uint32_t>(n.positions);
+    masked_symbols = next.take<std::uint32_t>(n.positions);
+    left = next.take<std::uint8_t>((n.positions + 1) * n.states);
+    right = next.take<std::uint8_t>((n.positions + 1) * n.states);
+  }
 
   [[nodiscard]] UNMASK_HD index_t size() const { return static_cast<index_t>(n.positions); }
   [[nodiscard]] UNMASK_HD bool is_masked(index_t p) const { return symbols[p] >= n.classes; }
@@ -335,143 +311,6 @@ struct field_walk {
       }
       t.sync();
     }
-  }
-};
-
-/// The constraints of a sequence on a device: what constrained_answer is on the host. In memory of
-/// the device, which the host writes when the sequence starts.
-struct answer_walk {
-  index_t count = 0;  ///< of fields; 0: the sequence has no constraints
-  field_walk* fields = nullptr;
-  /// Room for a token at each position of the answer.
-  detail::placed_token* placed = nullptr;
-  /// The lists of a step, with room for a token at each position; traced is null without a trace.
-  commit_entry* entries = nullptr;
-  candidate_entry* traced = nullptr;
-  /// By scored position: the mask of its row, and scratch of a byte a class.
-  std::uint32_t* masks = nullptr;
-  std::uint8_t* possible = nullptr;
-  std::size_t mask_words = 0;
-  std::size_t most_classes = 0;
-
-  detail::placed_token chosen{0, no_token, false};  ///< by place()
-  index_t placed_count = 0;
-
-  [[nodiscard]] UNMASK_HD field_walk* field_at(index_t position) const {
-    for (index_t k = 0; k < count; ++k) {
-      if (fields[k].where.contains(position)) {
-        return fields + k;
-      }
-    }
-    return nullptr;
-  }
-  [[nodiscard]] UNMASK_HD std::uint32_t* mask_of(index_t i) const {
-    return masks + static_cast<std::size_t>(i) * mask_words;
-  }
-
-  template <class Group>
-  [[nodiscard]] UNMASK_HD bool admits(const Group& t, index_t position, token_id token) const {
-    field_walk* const f = field_at(position);
-    return f == nullptr || f->admits(t, position - f->where.first, token);
-  }
-  UNMASK_HD void write(index_t position, token_id token) const {
-    if (field_walk* const f = field_at(position)) {
-      f->write(position - f->where.first, token);
-    }
-  }
-  UNMASK_HD void mask(index_t position) const {
-    if (chosen.token == no_token || chosen.position != position) {
-      write(position, no_token);
-    }
-  }
-  template <class Group>
-  [[nodiscard]] UNMASK_HD bool is_certain(const Group& t, index_t position) const {
-    field_walk* const f = field_at(position);
-    return f != nullptr && f->fills && f->certain(t, position - f->where.first) != no_token;
-  }
-  [[nodiscard]] UNMASK_HD static constexpr bool reads_again(index_t /*position*/) { return false; }
-  [[nodiscard]] UNMASK_HD static constexpr bool reads_again() { return false; }
-
-  /// One lane: chooses the lowest possible token for a position; place_tokens() lists it.
-  [[nodiscard]] UNMASK_HD bool place(index_t position) {
-    field_walk* const f = field_at(position);
-    const token_id token = f == nullptr ? no_token : f->lowest(position - f->where.first);
-    if (token == no_token) {
-      return false;
-    }
-    write(position, token);
-    chosen = {position, token, false};
-    return true;
-  }
-  /// The tokens to write now, by position: those of place(), and those that are certain. All sets
-  /// are known then.
-  template <class Group>
-  [[nodiscard]] UNMASK_HD detail::placed_tokens place_tokens(const Group& t) {
-    t.sync();
-    if (t.lane() == 0) {
-      placed_count = 0;
-    }
-    for (index_t k = 0; k < count; ++k) {
-      field_walk& f = fields[k];
-      f.know_all(t);
-      if (f.fills) {
-        fill(t, f);
-      }
-    }
-    if (t.lane() == 0) {
-      put_chosen(0x7fffffff);
-    }
-    t.sync();
-    return {placed, placed_count};
-  }
-
-  /// Ends the fields with the tokens as they are. Returns whether all are strings of their
-  /// language.
-  template <class Group>
-  [[nodiscard]] UNMASK_HD bool finish(const Group& t, const token_id* tokens, const mark* marks) {
-    bool all = true;
-    for (index_t k = 0; k < count; ++k) {
-      field_walk& f = fields[k];
-      for (index_t p = f.where.first; t.lane() == 0 && p < f.where.last; ++p) {
-        f.write(p - f.where.first, marks[p] == mark::masked ? no_token : tokens[p]);
-      }
-      t.sync();
-      const bool is_met = f.is_met(t);
-      all = all && is_met;
-    }
-    return all;
-  }
-
- private:
-  // Lane 0: lists the chosen token if it is before a position.
-  UNMASK_HD void put_chosen(index_t before) {
-    if (chosen.token != no_token && chosen.position < before) {
-      placed[placed_count++] = chosen;
-      chosen.token = no_token;
-    }
-  }
-  template <class Group>
-  UNMASK_HD void fill(const Group& t, field_walk& f) {
-    index_t p = f.changed_first;
-    t.sync();
-    while (p < math::min(f.changed_last, f.size())) {
-      const token_id token = f.is_masked(p) ? f.certain(t, p) : no_token;
-      t.sync();
-      if (t.lane() == 0 && token != no_token) {
-        put_chosen(f.where.first + p);
-        placed[placed_count++] = {f.where.first + p, token, true};
-        f.write(p, token);
-      }
-      t.sync();
-      ++p;
-    }
-    f.know_all(t);
-    t.sync();  // every lane has seen the end
-    if (t.lane() == 0) {
-      f.changed_first = f.size();
-      f.changed_last = 0;
-    }
-    t.sync();
   }
 };
 

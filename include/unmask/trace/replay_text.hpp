@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/named/method_parts.hpp>
 #include <unmask/named/read_policy.hpp>
 #include <unmask/trace/replay_table.hpp>
 #include <unmask/trace/trace_reader.hpp>
@@ -67,7 +68,7 @@ class loaded_replay {
       return {};
     }
     const std::vector<part_text> parts = parse_policy_text(policy);
-    if (std::ranges::find(parts, "replay", &part_text::name) != parts.end()) {
+    if (detail::with_name(parts, "replay") != parts.end()) {
       throw std::invalid_argument("the trace is of a replay: use the trace that its policy " +
                                   detail::quoted(policy) + " names");
     }
@@ -88,7 +89,7 @@ class loaded_replay {
 [[nodiscard]] inline std::unique_ptr<const loaded_replay>
 read_replay(std::string_view text, const file_source& files = contents_of_trace) {
   const std::vector<part_text> parts = parse_policy_text(text);
-  const auto found = std::ranges::find(parts, "replay", &part_text::name);
+  const auto found = detail::with_name(parts, "replay");
   if (found == parts.end()) {
     return nullptr;
   }

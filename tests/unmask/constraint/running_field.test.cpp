@@ -318,8 +318,8 @@ struct counted_answer final : detail::constrained_answer {
   detail::placed_tokens place_tokens() override { return {}; }
   std::size_t fields() override { return 0; }
   void check_field(std::size_t) override {}
-  step::field_walk_sizes sizes(std::size_t) override { return {}; }
-  void write_tables(std::size_t, step::field_walk&) override {}
+  detail::field_sizes sizes(std::size_t) override { return {}; }
+  void write_tables(std::size_t, detail::field_tables&) override {}
   std::uint32_t state_of(std::size_t, const std::uint32_t*) override { return 0; }
   bool is_met(std::size_t, const std::uint32_t*) override { return false; }
   bool finish(const token_id*, const mark*) override { return true; }

@@ -34,6 +34,25 @@ def table_of(expression: str) -> bytes:
     return head + bytes(s in accepting for s in names) + next_state.tobytes()
 
 
+def file_of(table: bytes) -> bytes:
+    """The same as a file of write_byte_table(), which constraint::read() of C++ reads."""
+    states, numbers = int.from_bytes(table[:4], "little"), array.array("I")
+    numbers.frombytes(table[8 + int.from_bytes(table[:4], "little"):])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    out = bytearray(b"unmaskDF" + (1).to_bytes(4, "little") + table[:8])
+    for state in range(states):
+        row = numbers[256 * state : 256 * state + 256]
+        runs, first = bytearray(), 0
+        for last in range(256):
+            if last == 255 or row[last + 1] != row[first]:
+                if row[first] != DEAD:
+                    runs += bytes([first, last]) + row[first].to_bytes(4, "little")
+                first = last + 1
+        out += bytes([table[8 + state]]) + (len(runs) // 6).to_bytes(2, "little") + runs
+    return bytes(out)
+
+
 def main() -> None:
     most = int(sys.argv[1])
     if most:
