@@ -23,7 +23,8 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
                                                   std::span<const problem> problems,
                                                   const options& o,
                                                   index_t batch,
-                                                  bool trace) {
+                                                  bool trace,
+                                                  std::string* profile) {
   std::vector<problem> all(problems.begin(), problems.end());
   if (o.calibration) {
     all.push_back(*o.calibration);
@@ -38,11 +39,13 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
        .capacity = capacity,
        .block_length = o.shape.block_length,
        .stop_at_eos = o.stop_at_eos,
-       .decode_first = [&](unmask::named_session& session,
-                           const std::function<void()>& after_step) {
-         const std::span first = o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
-         decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });
-       }});
+       .decode_first =
+           [&](unmask::named_session& session, const std::function<void()>& after_step) {
+             const std::span first =
+                 o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
+             decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });
+           },
+       .profile = profile});
 }
 
 summary measure(const chosen_policy& policy,
@@ -54,9 +57,10 @@ summary measure(const chosen_policy& policy,
   progress shown(policy.label(), problems.size());
   std::vector<problem> in_order;
   decoding all;
+  std::string profile;
   for (const std::string& task : tasks_of(problems)) {
     const std::vector<problem> of_task = choose(problems, {{task}}, 0);
-    const auto session = session_of(policy, model, of_task, o, batch);
+    const auto session = session_of(policy, model, of_task, o, batch, false, &profile);
     decoding decoded = decode(*session, batch, model, of_task, o.shape, [&](const step_seen& step) {
       count += step.report.end != unmask::ending::running ? 1U : 0U;
       shown.done(count);
@@ -66,6 +70,7 @@ summary measure(const chosen_policy& policy,
   }
   summary s = summarize(policy.name(), std::string(policy.about()), in_order, all);
   s.cache = policy.cache().label();
+  s.profile = profile;
   return s;
 }
 
