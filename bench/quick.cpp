@@ -425,8 +425,8 @@ int main(int argc, char** argv) {
   if (details) {
     board.print_details();
   }
-  std::printf(
-      "\nCompare with PyTorch: python examples/python/step_time.py; with llama.cpp's sampler: bash "
-      "tests/llama_cpp.sh\n%s",
-      details ? "" : "The single reads: --details\n");
+  std::printf("\nCompare with PyTorch: python examples/bindings/python/step_time.py; with "
+              "llama.cpp's sampler: bash "
+              "tests/llama_cpp.sh\n%s",
+              details ? "" : "The single reads: --details\n");
 }

@@ -72,7 +72,7 @@ MUST_NOT_INCLUDE = [
 # Headers for users; programs to copy from, and pages, include no others. The extension of Python is a
 # part of the library that lies elsewhere.
 PUBLIC = re.compile(r"unmask/([a-z_]+|(policy|interop)/[a-z_/]+)\.(hpp|cuh|h)")
-FOR_USERS = re.compile(r"(examples/(?!python/extension/).*\.(hpp|cuh|cpp|cu|c|h)|(.*/)?[A-Za-z_]+\.md)")
+FOR_USERS = re.compile(r"(examples/(?!bindings/python/extension/).*\.(hpp|cuh|cpp|cu|c|h)|(.*/)?[A-Za-z_]+\.md)")
 
 MAX_LINES = 400
 LICENSE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"

@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
 source cmake/packages.sh
-# shellcheck source=examples/llama_cpp/install.sh
-source examples/llama_cpp/install.sh
+# shellcheck source=examples/hosts/llama_cpp/install.sh
+source examples/hosts/llama_cpp/install.sh
 
 unmask_packages libgtest-dev libgmock-dev libeigen3-dev nlohmann-json3-dev python3
 llama_cpp_diffusion

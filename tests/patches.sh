@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Applies the patches of examples/patches to the released sources of their hosts, one after the other,
+# Applies the patches of examples/hosts/patches to the released sources of their hosts, one after the other,
 # and runs their tests: bash tests/patches.sh [diffusers | sglang | llama_cpp]...
 #
 # The tests of a patch must fail before its change and pass after it, and all of a host's must pass in
@@ -11,8 +11,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
 source cmake/packages.sh
-# shellcheck source=examples/llama_cpp/install.sh
-source examples/llama_cpp/install.sh
+# shellcheck source=examples/hosts/llama_cpp/install.sh
+source examples/hosts/llama_cpp/install.sh
 # shellcheck source=tests/python/sglang_install.sh
 source tests/python/sglang_install.sh
 
@@ -22,7 +22,7 @@ export GIT_CEILING_DIRECTORIES=$folder # the trees below are not of this checkou
 hosts=("$@")
 ((${#hosts[@]})) || hosts=(diffusers sglang llama_cpp)
 for host in "${hosts[@]}"; do
-  [[ -d examples/patches/$host ]] || { echo "$host: there are patches for" examples/patches/*/ >&2; exit 2; }
+  [[ -d examples/hosts/patches/$host ]] || { echo "$host: there are patches for" examples/hosts/patches/*/ >&2; exit 2; }
 done
 mkdir -p "$folder"
 
@@ -86,7 +86,7 @@ for host in "${hosts[@]}"; do
   mkdir "$tree"
   "${host}_sources"
   tests=()
-  for patch in "$PWD/examples/patches/$host"/*.patch; do
+  for patch in "$PWD/examples/hosts/patches/$host"/*.patch; do
     cd "$tree"
     mapfile -t own < <(git apply --numstat "$patch" | cut -f3 | grep -E '^tests?/.*\.(py|cpp)$')
     [[ ${#own[@]} == 1 ]] || { echo "$patch: has ${#own[@]} files of tests, must have one" >&2; exit 1; }

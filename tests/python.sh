@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Installs the Python package from this checkout and tests it with NumPy and PyTorch on a CPU,
-# beside the engines of examples/python/hosts: bash tests/python.sh [--install | pytest options]
+# beside the engines of examples/hosts: bash tests/python.sh [--install | pytest options]
 #
 # --install stops when PyTorch and the package are installed. tests/sglang.sh has SGLang.
 #
@@ -26,8 +26,8 @@ echo "Installing PyTorch, NumPy and pytest into $venv"
   # shellcheck disable=SC2086
   unmask_quietly "${pip[@]}" install ${UNMASK_TORCH:-torch}
 unmask_quietly "${pip[@]}" install numpy pytest
-echo "Building and installing examples/python"
-unmask_quietly "${pip[@]}" install --config-settings "build-dir=$PWD/$folder/{wheel_tag}" ./examples/python
+echo "Building and installing examples/bindings/python"
+unmask_quietly "${pip[@]}" install --config-settings "build-dir=$PWD/$folder/{wheel_tag}" ./examples/bindings/python
 [[ ${1-} != --install ]] || exit 0
 
 # dlmserve and ollada require much that only their loading of large models needs.

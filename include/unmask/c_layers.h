@@ -10,9 +10,9 @@
 /// versions, errors and structures as c_api.h. Sessions on a device have the calls whose names
 /// begin with unmask_device instead of those that return lists in host memory.
 ///
-/// The calls belong between unmask_next() and unmask_supply(); examples/c_api/layers.c is an engine
-/// that makes all of them. `segment` is an index into the request; returned lists belong to the
-/// session and are valid until the next call for the same slot.
+/// The calls belong between unmask_next() and unmask_supply(); examples/bindings/c/layers.c is an
+/// engine that makes all of them. `segment` is an index into the request; returned lists belong to
+/// the session and are valid until the next call for the same slot.
 ///
 /// A pass begins with the positions of the segment; each layer attends to [keys_first,
 /// keys_last). At each layer where unmask_hooks() returns true, in ascending order,

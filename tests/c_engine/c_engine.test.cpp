@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "c_api/layers.h"
+#include "bindings/c/layers.h"
 #include "demo/hooked_pass.hpp"
 #include "engine/llada_pass.hpp"
 #include "engine/tokenizer.hpp"

@@ -12,8 +12,8 @@
 
 #include "engine/tokenizer.hpp"
 #include "examples/engine_files.hpp"
-#include "llama_cpp/llama_cpp_host.hpp"
-#include "llama_cpp/text.hpp"
+#include "hosts/llama_cpp/llama_cpp_host.hpp"
+#include "hosts/llama_cpp/text.hpp"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "llama_cpp/peer.hpp"
+#include "hosts/llama_cpp/peer.hpp"
 
 namespace {
 

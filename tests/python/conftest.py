@@ -24,11 +24,11 @@ def repository():
 
 @pytest.fixture(scope="session")
 def load_host():
-    """Imports examples/python/hosts/<path> as a module of its own."""
+    """Imports examples/hosts/<path> as a module of its own."""
     import importlib.util
 
     def load(path, name=None):
-        file = REPOSITORY / "examples" / "python" / "hosts" / path
+        file = REPOSITORY / "examples" / "hosts" / path
         spec = importlib.util.spec_from_file_location(name or f"host_{file.stem}", file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

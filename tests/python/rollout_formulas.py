@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The formulas of examples/python/docs/rollout.md, in NumPy or in PyTorch: no function of the library is called.
+"""The formulas of examples/bindings/python/docs/rollout.md, in NumPy or in PyTorch: no function of the library is called.
 
 A namespace `xp` is numpy or torch; numbers are float32 arrays of it, unless a name says otherwise.
 """

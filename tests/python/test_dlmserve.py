@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 
 pytest.importorskip("dlmserve.denoise_loop", reason="dlmserve is not installed")
 
-HOST = REPOSITORY / "examples" / "python" / "hosts" / "dlmserve"
+HOST = REPOSITORY / "examples" / "hosts" / "dlmserve"
 DATA = REPOSITORY / "tests" / "data" / "tiny_llada"
 
 

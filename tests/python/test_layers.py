@@ -11,7 +11,7 @@ import torch
 import unmask
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "examples" / "python"))
+sys.path.insert(0, str(ROOT / "examples" / "bindings" / "python"))
 from layers import END, LayeredLlada, decode  # noqa: E402
 
 LINES = [json.loads(line) for line in (ROOT / "tests/data/tiny_llada/layered_decodes.jsonl").open()]
@@ -37,7 +37,7 @@ def test_decodes_as_the_engine_in_cpp_does(model, line):
 
 
 def test_the_example_runs():
-    program = [sys.executable, ROOT / "examples/python/layers.py", "--policy", "es_dllm"]
+    program = [sys.executable, ROOT / "examples/bindings/python/layers.py", "--policy", "es_dllm"]
     said = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     assert said == "10+8=18;18-7=11;11+4=15;#15\n40 passes, 14 % of their layers computed\n"
 

@@ -314,7 +314,7 @@ def test_custom_generate(causal, settings, parts):
 
 def test_custom_generate_by_a_folder_and_its_forms(causal):
     ids = torch.tensor([[3, 4, 5, 6, 7]])
-    folder = str(REPOSITORY / "examples" / "python")
+    folder = str(REPOSITORY / "examples" / "bindings" / "python")
     plain = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy="threshold(0.2)", **OPTIONS)
     by_folder = causal.generate(ids, custom_generate=folder, trust_remote_code=True, policy="threshold(0.2)", **OPTIONS)
     assert torch.equal(plain, by_folder)

@@ -164,7 +164,7 @@ class Notebook(unittest.TestCase):
             package = pathlib.Path(folder, "unmask_notebook_test")
             package.mkdir()
             (package / "__init__.py").write_text("")
-            shutil.copy(HERE.parent.parent / "examples/python/src/unmask/trace_view.py", package)
+            shutil.copy(HERE.parent.parent / "examples/bindings/python/src/unmask/trace_view.py", package)
             shutil.copy(VIEWER / "viewer.html", package)
             shutil.copy(VIEWER / "embed.py", package / "_embed.py")
             sys.path.insert(0, folder)

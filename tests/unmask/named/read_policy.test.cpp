@@ -566,7 +566,7 @@ std::vector<std::string> policies_of_the_pages() {
   std::vector<std::string> found;
   for (const char* page : {"README.md",
                            "examples/README.md",
-                           "examples/llama_cpp/README.md",
+                           "examples/hosts/llama_cpp/README.md",
                            "include/unmask/policy/README.md",
                            "include/unmask/named/README.md"}) {
     bool in_text = false, in_guide = false;

@@ -1,0 +1,1 @@
+../../../../viewer/embed.py

@@ -1,1 +1,0 @@
-../../../../cmake/UnmaskCudaStandard.cmake

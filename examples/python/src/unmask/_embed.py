@@ -1,1 +1,0 @@
-../../../viewer/embed.py
