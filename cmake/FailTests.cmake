@@ -17,7 +17,7 @@ function(unmask_fail_tests)
     add_custom_command(
       OUTPUT "${header}.gch"
       COMMAND ${compile} -x c++-header "${header}" -o "${header}.gch"
-      DEPENDS ${unmask_headers}
+      DEPENDS ${unmask_headers} ${unmask_texts}
       VERBATIM)
     add_custom_target(unmask_fail_headers ALL DEPENDS "${header}.gch")
     list(APPEND compile -include "${header}")

@@ -15,8 +15,7 @@ import sys
 INCLUDE = re.compile(r"^(\s*#\s*)include\s*(?:<([^>]*)>|(UNMASK_KERNEL)\b)")
 KERNEL = re.compile(r"^\s*#\s*define UNMASK_KERNEL <([^>]*)>")
 LICENSE = "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
-APART = ["constraint.hpp", "host/thread_pool.hpp", "policy/commit/profile_json.hpp",
-         "policy/commit/profile_store.hpp"]
+APART = ["constraint.hpp", "host/thread_pool.hpp", "policy/commit/profile_json.hpp"]
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "include"
 
 

@@ -47,7 +47,7 @@ if ((!${#compilers[@]})); then
   done
 fi
 
-find include -name '*.hpp' ! -name '*_kernel.hpp' ! -name each_instruction_set.hpp ! -path '*/cuda*' \
+find include -name '*.hpp' ! -path '*/cuda*' \
   ! -path '*/interop/*' -printf '#include <%P>\n' | sort >"$build/headers.cpp"
 echo '#include <unmask/c_layers.h>' >>"$build/headers.cpp"
 

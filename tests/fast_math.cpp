@@ -4,6 +4,7 @@
 #include <unmask/unmask.hpp>
 
 #include "unmask/device/policies.hpp"
+#include "unmask/device/texts.hpp"
 
 namespace unmask::testing {
 
@@ -20,7 +21,10 @@ void decode(const Policy& p, std::span<token_id> tokens, const float* logits) {
 
 void decode_all(std::span<token_id> tokens, const float* logits);
 void decode_all(std::span<token_id> tokens, const float* logits) {
-  for_each_policy([&](const auto& p) { decode(p, tokens, logits); });
+  for (const char* const text : decoded_texts) {
+    decode(read_policy(text), tokens, logits);
+  }
+  for_each_of(composed{}, [&](const auto& p) { decode(p, tokens, logits); });
 }
 
 }  // namespace unmask::testing

@@ -29,7 +29,7 @@ done
 unmask_wheel clang-format 21.1.8 "$install"
 
 mapfile -t files < <(git ls-files --cached --others --exclude-standard -- \
-  '*.c' '*.h' '*.cpp' '*.hpp' '*.cu' '*.cuh' | while read -r file; do
+  '*.c' '*.h' '*.cpp' '*.hpp' '*.inl' '*.cu' '*.cuh' | while read -r file; do
   [[ ! -e $file ]] || echo "$file"
 done)
 ((${#files[@]})) || { echo "tests/format.sh: git lists no files here" >&2; exit 2; }

@@ -74,9 +74,9 @@ MUST_NOT_INCLUDE = [
 PUBLIC = re.compile(r"unmask/([a-z_]+|(policy|interop)/[a-z_/]+)\.(hpp|cuh|h)")
 FOR_USERS = re.compile(r"(examples/(?!bindings/python/extension/).*\.(hpp|cuh|cpp|cu|c|h)|(.*/)?[A-Za-z_]+\.md)")
 
-MAX_LINES = 400
+LONG = 400
 LICENSE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
-CODE = (".hpp", ".cuh", ".cpp", ".cu")
+CODE = (".hpp", ".inl", ".cuh", ".cpp", ".cu")
 COMMENTABLE = CODE + (".h", ".py", ".sh", ".cmake", "CMakeLists.txt")
 FOLDERS = ["include", "tests", "examples", "bench", "cmake", ".ci"]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]*)[>"]')
@@ -112,8 +112,6 @@ def header_complaints(header, lines):
     # The text of a kernel, which is compiled once for each instruction set, says that it has none.
     if "#pragma once" not in lines and not any("no #pragma once" in line for line in lines[:10]):
         yield 1, "no `#pragma once`"
-    if len(lines) > MAX_LINES:
-        yield MAX_LINES + 1, f"{len(lines)} lines, at most {MAX_LINES}: split the header"
     forbidden = next(names for place, names in MUST_NOT_INCLUDE if re.fullmatch(place, header))
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
@@ -168,6 +166,8 @@ def complaints(repository):
                 header = os.path.relpath(path, include).replace(os.sep, "/")
                 for number, text in header_complaints(header, lines):
                     yield f"{shown}:{number}: {text}"
+                if len(lines) > LONG:  # no complaint: a concept lives where it belongs
+                    print(f"{shown}: {len(lines)} lines, a header that is hard to read in one go")
 
 
 def self_test():
@@ -202,7 +202,6 @@ def self_test():
         "unmask.hpp": "#include <unmask/cuda.hpp>",
         "version.hpp": "#include <unmask/core/config.hpp>",
         "elsewhere/a.hpp": "int x;",
-        "core/long.hpp": "\n" * MAX_LINES,
     }
     failures = []
 

@@ -37,6 +37,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- region (\S+)(?: (\S+))? -->\n```(\w+)\n(.*?)```\n", re.S)
 CODES = "c", "cpp", "cuda"  # languages whose blocks are regions of files; others may be
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
+# GitHub's own pages about a workflow, from README.md of the top level, where they are `../../actions`.
+WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w-]+\.yml)(/badge\.svg)?")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
@@ -47,7 +49,7 @@ CONTRACT = {  # headers below include/unmask, and how they name what a part may 
     r"core/part/(?!traits\.|part_check\.)\w+\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/part/traits\.hpp": r"^UNMASK_DECLARES\((\w+)\)",
-    r"step/active\.hpp": r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)",
+    r"step/active\.hpp": r"^  STAGE\(\w+, \w+, (\w+)\)",
 }
 NO_MEMBERS = "at", "count"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
@@ -100,6 +102,9 @@ def broken_links(page, text):
     prose = re.sub(r"`[^`\n]*`", "`code`", FENCED.sub("", text))
     for link in LINK.findall(prose):
         if re.match(r"\w+:", link):
+            continue
+        workflow = WORKFLOW.fullmatch(link)
+        if workflow and page.name == "README.md" and (page.parent / ".github/workflows" / workflow[1]).exists():
             continue
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
@@ -259,7 +264,8 @@ def write(root):
 def self_test():
     """Feeds one bad page at a time to the checks above."""
     good = {
-        "README.md": "# Title: of `it`\n\n[here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
+        ".github/workflows/w.yml": "",
+        "README.md": "# Title: of `it`\n\n![b](../../actions/workflows/w.yml/badge.svg) [here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
@@ -273,7 +279,7 @@ def self_test():
         "include/unmask/a.hpp": "",
         "include/unmask/core/part/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
         "include/unmask/core/part/traits.hpp": "#define UNMASK_DECLARES(name)\nUNMASK_DECLARES(says)\n",
-        "include/unmask/step/active.hpp": "UNMASK_ACTIVE(on, does, off_now)\n",
+        "include/unmask/step/active.hpp": "  STAGE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',
@@ -282,7 +288,8 @@ def self_test():
     }
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
-                      "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n"],
+                      "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n",
+                      "![b](../../actions/workflows/none.yml/badge.svg)\n"],
         "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n", "| `a.hpp`, `core`, `policy`, `step`, `b` |\n"],
         RULES: ["| `rank` | `tokens[p]` |\n", "`stat::none`, `rank`, `tokens[p]`\n", "| `stat::none`, `rank` |\n",
                 "| `stat::none`, `tokens[p]` |\n"],

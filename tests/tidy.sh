@@ -24,13 +24,11 @@ unit() {
   units+=("$build/$1.cpp")
   printf '#include <%s>\n' "${@:2}" >"$build/$1.cpp"
 }
-# Not these: *_kernel.hpp and each_instruction_set.hpp, text that others include many times and are checked with;
-# headers of the CUDA side and of other libraries, unless those are here.
+# Not these: headers of the CUDA side and of other libraries, unless those are here.
 mapfile -t headers < <(cd include && find unmask -name '*.hpp' -o -name '*.h' | sort)
 host=() cuda=()
 for header in "${headers[@]}"; do
   case $header in
-    *_kernel.hpp | */each_instruction_set.hpp) ;;
     */cuda/* | unmask/cuda.hpp | */interop/half.hpp) cuda+=("$header") ;;
     */interop/eigen.hpp) [[ ! -d /usr/include/eigen3 ]] || host+=("$header") ;;
     *) host+=("$header") ;;

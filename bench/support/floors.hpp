@@ -28,9 +28,9 @@ struct floor_kernel {
   static void run(const float* /*p*/, index_t /*columns*/) {}
 };
 
-#define UNMASK_KERNEL "support/floors_kernel.hpp"
+#define UNMASK_KERNEL "support/floors_kernel.inl"
 #define UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
-#include <unmask/host/each_instruction_set.hpp>
+#include <unmask/host/each_instruction_set.inl>
 
 }  // namespace UNMASK_NAMESPACE::host::detail
 

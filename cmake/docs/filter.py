@@ -32,7 +32,7 @@ def hooks(include):
     public = re.sub(r"^namespace detail \{.*?^}", "", everything, flags=re.S | re.M)
     found = {hook: inner.get(concept, concept) for hook, concept in found.items()}
     active = (include / "step/active.hpp").read_text(encoding="utf-8")
-    found.update(dict.fromkeys(re.findall(r"^UNMASK_ACTIVE\(\w+, \w+, (\w+)\)", active, re.M), ""))
+    found.update(dict.fromkeys(re.findall(r"^  STAGE\(\w+, \w+, (\w+)\)", active, re.M), ""))
     return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
 
 
@@ -314,6 +314,7 @@ def page_text(root, page, text, pages, repository):
         return f'<a href="{repository}/{file.relative_to(root).as_posix()}">{said}</a>'
 
     text = re.sub(r"<!--.*?-->", lambda m: blank(m[0]), text, flags=re.S)
+    text = re.sub(r" *\[!\[[^\]]*\]\(\S*/actions/\S*\)\]\(\S*\)", "", text)  # badges of the repository
     pieces = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
     for i in range(0, len(pieces), 2):
         piece = re.sub(r"^(#+) +(.*)$", heading, pieces[i], flags=re.M)

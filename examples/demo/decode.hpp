@@ -40,7 +40,7 @@ struct decoded {
   index_t committed = 0;
   index_t forced = 0;
   index_t answer_tokens = 0;  ///< tokens before the EOS token
-  bool clean_end = false;     ///< whether only EOS tokens stand behind them
+  bool clean_end = false;     ///< whether only EOS tokens follow
   index_t masked = 0;         ///< of a problem with a given and a right answer: masked positions,
   index_t restored = 0;       ///< and those of them that have the right answer's token
 };

@@ -32,7 +32,9 @@ unmask::model_info engine::info() const {
   return {.vocab = static_cast<index_t>(text_.vocabulary()),
           .mask_token = text_.mask(),
           .eos_token = text_.end(),
-          .layers = static_cast<index_t>(models_.front().config().layers)};
+          .layers = static_cast<index_t>(models_.front().config().layers),
+          .causal_attention = true,
+          .shadow_attention = true};
 }
 
 std::vector<token_id>
@@ -77,6 +79,23 @@ void engine::make_room(const unmask::forward_request& request) {
       memory_of(s) = branches.front();
     }
   }
+}
+
+/// Runs the shadow of a sequence, whose keys and values of this pass are in `memory`.
+void engine::run_shadow(example::llada_model& model,
+                        const unmask::segment& s,
+                        std::span<const token_id> sequence,
+                        const example::sequence_memory& memory,
+                        unmask::host_logits<float>& answer) {
+  const example::logits_view rows = model.forward_shadow(sequence,
+                                                         text_.mask(),
+                                                         {s.query.first, s.query.last},
+                                                         {s.rows.first, s.rows.last},
+                                                         static_cast<std::size_t>(s.keys.last),
+                                                         memory);
+  float* const place = logits_.data() + static_cast<std::size_t>(s.first_row) * text_.vocabulary();
+  std::copy_n(rows.data, rows.rows * rows.vocabulary, place);
+  answer = {place, static_cast<index_t>(rows.rows), static_cast<index_t>(rows.vocabulary)};
 }
 
 void engine::keep(index_t slot, index_t winner) {

@@ -50,7 +50,7 @@ class engine {
   std::vector<token_id>
   canvas(std::string_view prompt, index_t answer_length, std::string_view given = {}) const;
 
-  /// Tokens of the begin token and the prompt, behind which an answer starts.
+  /// Tokens of the begin token and the prompt, after which an answer starts.
   index_t prompt_length(std::string_view prompt) const;
 
   /// Runs the request of a session; `tokens[slot]` is the whole sequence in that slot. Returns the
@@ -66,7 +66,8 @@ class engine {
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
   /// Keeps logits of full passes, up to so many bytes, and returns them for the same tokens: for
-  /// policies whose passes reuse no keys and values and skip nothing. 0, the default, keeps none.
+  /// policies whose passes reuse no keys and values, skip nothing and are all bidirectional. 0, the
+  /// default, keeps none.
   void share_passes(std::size_t bytes) { shared_capacity_ = bytes; }
 
   /// Keeps the K/V of one of the branches of a slot that the last request computed.
@@ -80,6 +81,11 @@ class engine {
   engine(const example::gguf_file& file, index_t threads);
   example::sequence_memory& memory_of(const unmask::segment& s);
   void make_room(const unmask::forward_request& request);
+  void run_shadow(example::llada_model& model,
+                  const unmask::segment& s,
+                  std::span<const token_id> sequence,
+                  const example::sequence_memory& memory,
+                  unmask::host_logits<float>& answer);
 
   struct shared_logits {
     std::vector<float> rows;

@@ -35,6 +35,9 @@ engine::forward(Session& session,
       std::vector<token_id>& branch = branches_[static_cast<std::size_t>(thread)];
       for (std::size_t i = next++; i < request.segments.size(); i = next++) {
         const unmask::segment& s = request.segments[i];
+        if (s.attention == unmask::attention_kind::shadow) {
+          continue;  // the thread of its sequence has it
+        }
         auto sequence = std::span(tokens[static_cast<std::size_t>(s.slot)]);
         if (!s.placed.empty()) {
           branch.assign(sequence.begin(), sequence.end());
@@ -66,11 +69,21 @@ engine::forward(Session& session,
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
         const unmask::range blocks = session.planned(s.slot).score;
-        const example::logits_view rows = model.forward(
-            pass, sequence, memory, {blocks.first, blocks.last, dropping_.keep, dropping_.pool});
+        const bool is_causal = s.attention == unmask::attention_kind::causal;
+        const example::logits_view rows =
+            model.forward(pass,
+                          sequence,
+                          memory,
+                          {blocks.first, blocks.last, dropping_.keep, dropping_.pool},
+                          is_causal);
         computed += memory.computed - before;
         std::copy_n(rows.data, rows.rows * vocabulary, place);
         answers_[i] = {place, static_cast<index_t>(rows.rows), static_cast<index_t>(vocabulary)};
+        if (i + 1 < request.segments.size() &&
+            request.segments[i + 1].shadow_of == static_cast<index_t>(i)) {
+          run_shadow(model, request.segments[i + 1], sequence, memory, answers_[i + 1]);
+          computed += std::int64_t{request.segments[i + 1].query.size()} * info().layers;
+        }
         if (shared_bytes_ < shared_capacity_) {
           const std::lock_guard lock(using_session);
           shared_bytes_ += key.size() * sizeof(token_id) + rows.rows * vocabulary * sizeof(float);

@@ -14,7 +14,8 @@
 namespace demo {
 
 void share_passes(engine& model, std::size_t bytes, const unmask::named_policy& parts) {
-  const bool is_full = !parts.layered_now() && parts.cache.rule.holds<unmask::whole_passes>();
+  const bool is_full = !parts.layered_now() && parts.cache.rule.holds<unmask::whole_passes>() &&
+                       !unmask::step::verifies_now(parts) && !unmask::step::shadows_now(parts);
   model.share_passes(is_full ? bytes : 0);
 }
 

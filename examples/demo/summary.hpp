@@ -25,7 +25,7 @@ struct summary {
   std::vector<exact_match> tasks;
   std::vector<std::string> answers;  ///< texts up to the EOS token, task by task
   std::string right;          ///< '1' for each problem answered right, else '0', task by task
-  int whole = 0;              ///< right answers with nothing but EOS tokens behind their end
+  int whole = 0;              ///< right answers with nothing but EOS tokens after their end
   std::int64_t forwards = 0;  ///< of single sequences, however many ran together
   std::vector<index_t> forwards_each;  ///< the same, of each problem
   std::int64_t segments = 0;           ///< the same, lookahead branches counted, too

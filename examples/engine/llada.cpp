@@ -61,6 +61,7 @@ void llada_model::reserve(std::size_t positions, std::size_t rows) {
   rotary_.reserve(positions, config());
   scratch_.reserve(positions, positions, config());
   store_.reserve(positions, config().width);
+  own_.reserve(positions, config().width);
   hidden_.resize(std::max(hidden_.size(), positions * config().width));
   logits_.resize(std::max(logits_.size(), rows * config().vocabulary));
 }
@@ -112,7 +113,8 @@ std::span<const float> llada_model::attend(std::size_t layer,
   const llada_layer& weights = weights_->layer(layer);
   const layer_memory& kept = memory.layers[layer];
   if (!memory.drops_keys) {
-    return add_attention(config(), weights, rotary_, kept.store, attended, rows, scratch_);
+    return add_attention(
+        config(), weights, rotary_, kept.store, attended, rows, scratch_, memory.hides);
   }
   keys_.resize(std::max(keys_.size(), 2 * config().width));
   const std::span key = std::span(keys_).first(config().width);
@@ -224,6 +226,52 @@ hidden_rows llada_model::compute_last(std::size_t attended,
   attend(config().layers - 1, attended, rows, memory);
   add_feed_forward(config(), weights, rows, scratch_);
   return rows;
+}
+
+logits_view llada_model::forward_shadow(std::span<const std::int32_t> tokens,
+                                        std::int32_t mask,
+                                        positions_range query,
+                                        positions_range rows_wanted,
+                                        std::size_t attended,
+                                        const sequence_memory& memory) {
+  const std::size_t width = config().width;
+  const auto size = static_cast<std::size_t>(query.last - query.first);
+  reserve(attended + size, size);
+  shadow_.assign(tokens.begin(), tokens.end());
+  std::fill(shadow_.begin() + query.first, shadow_.begin() + query.last, mask);
+  keys_.resize(std::max(keys_.size(), 2 * width));
+  const std::span key = std::span(keys_).first(width);
+  const std::span value = std::span(keys_).subspan(width, width);
+  hidden_rows rows =
+      embed(shadow_, std::span(positions_).subspan(static_cast<std::size_t>(query.first), size));
+  for (std::size_t l = 0; l < config().layers; ++l) {
+    const llada_layer& weights = weights_->layer(l);
+    update_keys_values(config(), weights, rotary_, rows, scratch_, own_);
+    for (std::size_t p = 0; p < attended; ++p) {
+      memory.layers[l].store.get(p, key, value);
+      store_.put(p, key, value);
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      own_.get(static_cast<std::size_t>(query.first) + i, key, value);
+      store_.put(attended + i, key, value);
+    }
+    if (l + 1 == config().layers) {
+      const auto skipped = static_cast<std::size_t>(rows_wanted.first - query.first);
+      const auto count = static_cast<std::size_t>(rows_wanted.last - rows_wanted.first);
+      rows = {rows.data + skipped * width, rows.positions.subspan(skipped, count)};
+    }
+    add_attention(config(),
+                  weights,
+                  rotary_,
+                  store_,
+                  attended + size,
+                  rows,
+                  scratch_,
+                  hidden_keys{.own = true});
+    add_feed_forward(config(), weights, rows, scratch_);
+  }
+  write_logits(rows, logits_.data());
+  return {logits_.data(), rows.positions.size(), config().vocabulary};
 }
 
 void llada_model::write_logits(hidden_rows rows, float* logits) {

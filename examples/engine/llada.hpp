@@ -30,6 +30,11 @@ struct logits_view {
   std::span<const float> row(std::size_t i) const { return {data + i * vocabulary, vocabulary}; }
 };
 
+/// Positions [first, last) of a sequence.
+struct positions_range {
+  std::int32_t first = 0, last = 0;
+};
+
 /// Keys that a layer continues to attend to if a policy drops some: see unmask::key_eviction.
 struct dropped_keys {
   std::int32_t first = 0, last = 0;  ///< the blocks decided about, which keep theirs
@@ -40,8 +45,9 @@ struct dropped_keys {
 /// A LLaDA, BERT or ALBERT transformer that runs on one thread of the CPU; llada_config::kind says
 /// which.
 ///
-/// Attention is bidirectional: a forward pass processes whole sequences, mask tokens included, and
-/// the logits of a position are about the token at that same position. One object serves one
+/// Attention is bidirectional, unless a pass asks for another kind: a forward pass processes whole
+/// sequences, mask tokens included, and the logits of a position are about the token at that same
+/// position. One object serves one
 /// thread; objects made from the same weights may run at the same time.
 class llada_model {
  public:
@@ -81,7 +87,19 @@ class llada_model {
   logits_view forward(Pass& pass,
                       std::span<const std::int32_t> tokens,
                       sequence_memory& memory,
-                      const dropped_keys& dropping = {});
+                      const dropped_keys& dropping = {},
+                      bool is_causal = false);
+
+  /// A shadow of the positions `query` of a sequence whose keys and values `memory` keeps from the
+  /// pass that computed it: a mask at each of them that attends to the first `attended` positions
+  /// but its own, and to all of the shadow. Returns the logits of `rows`, a part of `query`; keeps
+  /// nothing.
+  logits_view forward_shadow(std::span<const std::int32_t> tokens,
+                             std::int32_t mask,
+                             positions_range query,
+                             positions_range rows,
+                             std::size_t attended,
+                             const sequence_memory& memory);
 
  private:
   friend class stepped_pass;  // the same forward, one call for each step:
@@ -113,8 +131,9 @@ class llada_model {
   std::shared_ptr<const llada_weights> weights_;
   rotary_table rotary_;
   layer_scratch scratch_;
-  key_values store_;                     // for keys that do not outlive their layer's turn
+  key_values store_, own_;               // for keys that do not outlive their layer's turn
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...
+  std::vector<std::int32_t> shadow_;     // the tokens of a shadow
   std::vector<std::int32_t> present_;    // where the rows of a forward stand
   std::vector<float> hidden_;            // [present, width]
   std::vector<std::int32_t> chosen_;     // those of them that a layer computes, where it is not all

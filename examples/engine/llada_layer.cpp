@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace example {
 namespace {
@@ -39,6 +40,23 @@ read_by(const llada_config& config, const norm& first, hidden_rows rows, layer_s
   const row_block<float> normed = block(scratch.normed, in.rows, config.width);
   first.apply(in, normed);
   return input(normed);
+}
+
+/// Scores of the row at `position` to weights: those of hidden keys are 0.
+void weigh(std::span<float> scores,
+           std::size_t position,
+           std::size_t count,
+           float scale,
+           hidden_keys hides) {
+  const std::size_t seen = hides.behind ? std::min(count, position + 1) : count;
+  if (hides.own) {
+    scores[position] = std::numeric_limits<float>::lowest();
+  }
+  scaled_softmax(scores.data(), seen, scale);
+  std::fill(scores.begin() + static_cast<std::ptrdiff_t>(seen), scores.end(), 0.0F);
+  if (hides.own) {
+    scores[position] = 0.0F;  // an exponential may be tiny and not 0
+  }
 }
 
 }  // namespace
@@ -175,7 +193,8 @@ std::span<const float> add_attention(const llada_config& config,
                                      const key_values& store,
                                      std::size_t count,
                                      hidden_rows rows,
-                                     layer_scratch& scratch) {
+                                     layer_scratch& scratch,
+                                     hidden_keys hides) {
   const std::size_t queries = rows.positions.size(), width = config.width;
   // The norm is computed here again, not kept from update_keys_values: it is cheap, and the two
   // calls may be about different rows.
@@ -197,7 +216,11 @@ std::span<const float> add_attention(const llada_config& config,
       const row_block<float> scores = block(scratch.scores, part, stride);
       multiply({scratch.query.data() + start, part, width}, keys, scores);
       for (std::size_t i = 0; i < part; ++i) {
-        scaled_softmax(scores.data + i * stride, count, scale);
+        weigh({scores.data + i * stride, stride},
+              static_cast<std::size_t>(rows.positions[first + i]),
+              count,
+              scale,
+              hides);
       }
       multiply(input(scores), values, {scratch.attended.data() + start, part, width});
     }

@@ -62,6 +62,13 @@ struct layer_memory {
   std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
 };
 
+/// Keys that a row does not attend to: those behind its position (causal attention), or that of its
+/// own position (the rows of a shadow, which are not themselves in the store below `count`).
+struct hidden_keys {
+  bool behind = false;
+  bool own = false;
+};
+
 /// Memory of a sequence for all layers. Copied or swapped as a whole for another sequence or
 /// branch.
 struct sequence_memory {
@@ -69,6 +76,7 @@ struct sequence_memory {
   std::int64_t computed = 0;  ///< positions that each layer computed, summed over the layers
   bool drops_keys = false;    ///< of this pass: attend to layer_memory::kept_keys and the blocks
   std::int32_t blocks_first = 0, blocks_last = 0;
+  hidden_keys hides = {};  ///< of this pass
 };
 
 /// Memory for the intermediate results of a layer; it only grows.
@@ -116,16 +124,17 @@ void update_keys_values(const llada_config& config,
                         layer_scratch& scratch,
                         key_values& store);
 
-/// Adds the attention of these rows over the first `count` positions of the store to the rows, with
-/// the norm that follows, if one does. Returns what was added, [rows, width], valid until the
-/// scratch is used again.
+/// Adds the attention of these rows over the first `count` positions of the store, but for those
+/// that it hides, to the rows, with the norm that follows, if one does. Returns what was added,
+/// [rows, width], valid until the scratch is used again.
 std::span<const float> add_attention(const llada_config& config,
                                      const llada_layer& layer,
                                      const rotary_table& rotary,
                                      const key_values& store,
                                      std::size_t count,
                                      hidden_rows rows,
-                                     layer_scratch& scratch);
+                                     layer_scratch& scratch,
+                                     hidden_keys hides = {});
 
 /// Adds the feed forward of these rows to the rows. Returns what was added, as add_attention.
 std::span<const float> add_feed_forward(const llada_config& config,

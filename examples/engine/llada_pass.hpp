@@ -27,6 +27,13 @@
 //    the block's mean query, keep those that host::key_selector keeps, and attend to them and the
 //    block while it is `chosen`: choose_keys() below, attend() in llada.cpp.
 //
+// 7. For self_speculation, whose checks are causal passes: let a row attend to no position behind
+// its
+//    own where segment.attention says so: hidden_keys in llada_layer.hpp. The keys and values of the
+//    prefix are those of the causal pass that computed it; a draft attends to them.
+// 8. For wino, whose rows of committed positions come from a shadow: forward_shadow(), after the
+//    sequence of its segment has run.
+//
 // With lookahead branches, each branch writes keys and values of its own: copy the sequence's
 // memory for each, and after decide() keep that of planned(slot).winner.
 namespace example {
@@ -54,7 +61,8 @@ template <class Pass>
 logits_view llada_model::forward(Pass& pass,
                                  std::span<const std::int32_t> tokens,
                                  sequence_memory& memory,
-                                 const dropped_keys& dropping) {
+                                 const dropped_keys& dropping,
+                                 bool is_causal) {
   const sequence_window whole{tokens, 0, tokens.size()};
   validate({&whole, 1});
   const unmask::range attend = pass.keys();
@@ -75,6 +83,7 @@ logits_view llada_model::forward(Pass& pass,
 
   const bool drops = pass.evict() == unmask::eviction::choose;
   memory.drops_keys = pass.evict() == unmask::eviction::chosen;
+  memory.hides = {.behind = is_causal};
   memory.blocks_first = dropping.first;
   memory.blocks_last = dropping.last;
   unmask::host::key_selector selector(drops ? attend.last : 0);

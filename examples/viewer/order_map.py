@@ -94,6 +94,7 @@ class Trace:
         self.count += 1
         if self.count != self.wanted + 1:
             return
+        self.policy = s.get("policy", self.head.get("policy"))
         self.tokens = s.get("tokens")
         want(isinstance(self.tokens, list) and self.tokens, '"tokens" must be a list')
         self.length = len(self.tokens)
@@ -253,7 +254,7 @@ def main(arguments):
         if trace.cut:
             print(f"order_map.py: {path}: cut off within its last line; what stands before it is drawn", file=sys.stderr)
         traces.append(trace)
-        policy = trace.head.get("policy")
+        policy = trace.policy
         titles.append(options.title[i] if i < len(options.title) else policy if isinstance(policy, str) and policy else path)
     sys.stdout.buffer.write(Drawing(traces, titles).svg().encode("utf-8"))
     return 0

@@ -43,7 +43,7 @@ extern "C" {
 
 /// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
 /// have the same calls.
-#define UNMASK_ABI_VERSION 12
+#define UNMASK_ABI_VERSION 13
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff
@@ -185,7 +185,7 @@ typedef struct unmask_sequence {
   const char* policy;         ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
   uint32_t constraint_count;                    ///< number of `constraints`; on the host only
-  uint32_t reserved;                            ///< 0
+  int32_t soft_tokens;  ///< tokens of a row in unmask_soft_tokens(); 0: none; on the host only
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
 #define UNMASK_SEQUENCE_INIT                                                                       \
@@ -276,11 +276,11 @@ typedef struct unmask_candidate {
   int32_t rank;      ///< place in the order of the candidates, from 0; -1: none
 } unmask_candidate;
 
-/// The probability of a token that the policy probes: probability_of.
+/// The probability of a token that the policy probes (probability_of), or of a soft token.
 typedef struct unmask_probability {
   int32_t slot, position, token, step;  ///< where, which and when: as token_probability
   float probability;                    ///< softmax probability in the row
-  float share;                          ///< probability among the probed tokens alone
+  float share;  ///< probability among the probed tokens, or the soft tokens of the position, alone
 } unmask_probability;
 
 /// Report of a sequence.
@@ -357,8 +357,7 @@ UNMASK_API void unmask_destroy(unmask_session* session);
 /// Starts a sequence in `slot`; one that still runs there is replaced without an error, and its
 /// tokens stay as they are. The caller owns `tokens`, in the session's memory space, and keeps
 /// them until the sequence ends: the session writes the mask token to the masked positions, then
-/// commits in place. Allocates for unmask_sequence::policy, if given; a session that records takes
-/// none.
+/// commits in place. Allocates for unmask_sequence::policy, if given.
 UNMASK_API unmask_status unmask_start(unmask_session* session,
                                       int32_t slot,
                                       int32_t* tokens,
@@ -421,6 +420,15 @@ UNMASK_API unmask_status unmask_probabilities(unmask_session* session,
                                               size_t entry_size,
                                               const unmask_probability** entries,
                                               int32_t* count);
+
+/// The most probable tokens of each position that the last step read and left masked,
+/// unmask_sequence::soft_tokens of them, best first: for an engine that feeds such a position with
+/// a mixture of embeddings. On the host. Size and owner as above.
+UNMASK_API unmask_status unmask_soft_tokens(unmask_session* session,
+                                            int32_t slot,
+                                            size_t entry_size,
+                                            const unmask_probability** entries,
+                                            int32_t* count);
 
 /// A record of the confidences of one sequence, of which a profile is made for all later ones:
 /// OSDT.

@@ -277,12 +277,22 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return workspace_.probabilities(slot, status(slot).report.last_probabilities);
   }
 
+  /// The most probable tokens of each position that the last supply() in `slot` read and left
+  /// masked, start_options::soft_tokens of them, best first, in ascending positions: for an engine
+  /// that feeds such a position with a mixture of embeddings. Of the rows after all edits; tokens
+  /// that cannot be proposed, and positions with an invalid row, have no entry. Valid until the
+  /// next supply() or start() in the slot.
+  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot = 0)
+    requires(space == memory::host) {
+    static_cast<void>(status(slot));
+    return workspace_.soft_tokens(slot);
+  }
+
   /// The state of a constrained field after its committed prefix: constrained_field::state of the
   /// sequence with the next block, for hosts that decode an answer block by block. Errors:
   /// std::logic_error for a sequence without constraints, std::invalid_argument for a field that it
   /// does not have.
-  [[nodiscard]] std::uint32_t constraint_state(index_t slot = 0, std::size_t field = 0)
-    requires(space == memory::host) {
+  [[nodiscard]] std::uint32_t constraint_state(index_t slot = 0, std::size_t field = 0) {
     static_cast<void>(status(slot));
     return workspace_.constraint_state(slot, field);
   }
@@ -335,11 +345,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
       return workspace_.statuses()[other].next.active();
     });
-    if constexpr (requires { workspace_.constrain(policy, tokens, shape, options); }) {
-      workspace_.constrain(policy, tokens, shape, options);
-    } else {
-      validate_unconstrained(options, "a session on a device");
-    }
+    workspace_.constrain(slot, policy, tokens, shape, options);
     workspace_.reserve(slot, policy);
     workspace_.start(slot, policy, tokens, shape, options);
     tokens_.record(slot, tokens.data, geometry.length);

@@ -4,9 +4,8 @@
 /// Policies and sessions on the CPU. Includes no CUDA header.
 ///
 /// Not included, because of their compile time: policies by name (named_policy.hpp), constraints
-/// (constraint.hpp), presets
-/// (policy/presets/methods.hpp), profiles in files and by task (policy/commit/profile_json.hpp,
-/// policy/commit/profile_store.hpp), the library's own threads (host/thread_pool.hpp).
+/// (constraint.hpp), presets (policy/presets/methods.hpp), profiles in files
+/// (policy/commit/profile_json.hpp), the library's own threads (host/thread_pool.hpp).
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/part/layer.hpp>

@@ -421,6 +421,40 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   EXPECT_NEAR(answers[0].share, 0.5, 1e-6);
 }
 
+TEST(c_api, gives_soft_tokens_to_a_sequence_that_asks) {
+  const session_pointer s = made("tokens_per_step(1)", small_options());
+  unmask_sequence q = small_sequence();
+  std::vector<std::int32_t> tokens(6, 0);
+  const unmask_probability* soft = nullptr;
+  std::int32_t count = -1;
+  q.soft_tokens = 65;
+  expect_fails(unmask_start(s.get(), 0, tokens.data(), 6, &q),
+               UNMASK_INVALID_ARGUMENT,
+               {"unmask_sequence::soft_tokens", "65", "in [0, 64]"});
+  q.soft_tokens = 2;
+  ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+  unmask_request request = UNMASK_REQUEST_INIT;
+  ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+  const std::vector<float> z(static_cast<std::size_t>(request.rows * small_options().vocab), 0.0F);
+  unmask_logits l = UNMASK_LOGITS_INIT;
+  l.rows = request.rows;
+  l.columns = small_options().vocab;
+  l.data = z.data();
+  ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK);
+  ASSERT_EQ(unmask_soft_tokens(s.get(), 0, sizeof(unmask_probability), &soft, &count), UNMASK_OK);
+  ASSERT_EQ(count, 2 * (request.rows - 1));  // one position has its token
+  const double each = 1.0 / (small_options().vocab - 1);
+  for (std::int32_t i = 0; i < count; ++i) {
+    EXPECT_EQ(soft[i].token, i % 2);
+    EXPECT_NEAR(soft[i].probability, each, 1e-6);
+    EXPECT_NEAR(soft[i].share, 0.5, 1e-6);
+    EXPECT_EQ(tokens[static_cast<std::size_t>(soft[i].position)], small_options().mask_token);
+  }
+  expect_fails(unmask_soft_tokens(s.get(), 9, sizeof(unmask_probability), &soft, &count),
+               UNMASK_INVALID_ARGUMENT,
+               {"slot", "9"});
+}
+
 TEST(c_api, records_a_decode) {
   const std::string file = ::testing::TempDir() + "unmask_c_api_trace.jsonl";
   unmask_options o = small_options();
@@ -480,6 +514,28 @@ TEST(c_api, records_a_decode) {
     for (const char* const forward : {"3", "4", "5"}) {  // two passes were forgotten
       EXPECT_NE(all.find(R"("forward":)" + std::string(forward)), std::string::npos) << all;
     }
+  }
+  std::remove(file.c_str());
+  {
+    const session_pointer s = made("tokens_per_step(2)", o);
+    ASSERT_EQ(record_lent(s.get(), file, "m"), UNMASK_OK) << unmask_last_error();
+    lent<std::int32_t> tokens(std::vector<std::int32_t>(6));
+    unmask_sequence other = q;
+    other.policy = "left_to_right + tokens_per_step(3)";
+    ASSERT_EQ(start_lent(s.get(), 1, tokens.span(), other), UNMASK_OK) << unmask_last_error();
+    EXPECT_EQ(decode(s), 0);
+  }
+  {
+    std::ifstream again(file);
+    std::string head;
+    std::getline(again, head);
+    EXPECT_NE(head.find(R"x("policy":"tokens_per_step(2)","parts":["tokens_per_step(2)"],"seed")x"),
+              std::string::npos)
+        << head;
+    EXPECT_NE(head.find(R"x("policy":"left_to_right + tokens_per_step(3)",)x"
+                        R"x("parts":["left_to_right","tokens_per_step(3)"]})x"),
+              std::string::npos)
+        << head;
   }
   std::remove(file.c_str());
   if (std::ifstream("/dev/full")) {

@@ -2,13 +2,16 @@
 
 // Passes in which a policy decides what is computed: what is reused must be what was computed.
 
+#include <unmask/named_policy.hpp>
 #include <unmask/policy/presets/released.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -117,6 +120,140 @@ std::vector<tokens> sequences() {
     result.push_back(line["tokens"].get<tokens>());
   }
   return result;
+}
+
+std::vector<float> causal(llada_model& model, const tokens& sequence, sequence_memory& memory) {
+  random_pass pass = everything(static_cast<index_t>(sequence.size()));
+  return copy(model.forward(pass, sequence, memory, {}, true));
+}
+double furthest(std::span<const float> a, std::span<const float> b) {
+  double most = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, static_cast<double>(std::abs(a[i] - b[i])));
+  }
+  return most;
+}
+
+// A causal row is that of a sequence that ends with it: of the full forward, if it is one of one
+// token, and of a causal pass over the beginning elsewhere.
+TEST(EnginePass, ACausalRowSeesNothingBehindIt) {
+  llada_model model = new_model();
+  const std::size_t vocabulary = text().vocabulary();
+  for (const tokens& sequence : sequences()) {
+    sequence_memory memory;
+    const std::vector<float> rows = causal(model, sequence, memory);
+    const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
+    for (std::size_t last = 1; last <= sequence.size(); last += 5) {
+      const tokens start(sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(last));
+      sequence_memory other;
+      const std::vector<float> seen = causal(model, start, other);
+      const auto row = std::span(rows).subspan((last - 1) * vocabulary, vocabulary);
+      EXPECT_LE(furthest(row, std::span(seen).last(vocabulary)), 1e-4);
+      if (last == 1) {
+        EXPECT_LE(furthest(row, copy(model.forward(start, 0, 1))), 1e-4);
+      }
+    }
+    EXPECT_GT(furthest(std::span(rows).first(vocabulary), std::span(full).first(vocabulary)), 1e-2);
+  }
+}
+
+// A pass over cached keys attends to those that a causal pass has left: the last token of a causal
+// pass sees everything before it in any case.
+TEST(EnginePass, ACausalPassLeavesItsKeys) {
+  llada_model model = new_model();
+  const tokens sequence = sequences().front();
+  sequence_memory memory;
+  const std::vector<float> rows = causal(model, sequence, memory);
+  random_pass pass{.length = static_cast<index_t>(sequence.size())};
+  pass.active = {static_cast<index_t>(sequence.size()) - 1};
+  const std::vector<float> again = copy(model.forward(pass, sequence, memory));
+  EXPECT_LE(furthest(again, std::span(rows).last(text().vocabulary())), 1e-4);
+}
+
+// A shadow of one masked position is that position: its mask attends to the same.
+TEST(EnginePass, AShadowHidesItsOwnPositionOnly) {
+  llada_model model = new_model();
+  const std::size_t vocabulary = text().vocabulary();
+  for (tokens sequence : sequences()) {
+    const auto length = static_cast<index_t>(sequence.size());
+    const index_t p = length / 2;
+    const auto at = static_cast<std::size_t>(p);
+    sequence[at] = text().mask();
+    const auto main = [&](sequence_memory& memory) {
+      random_pass pass = everything(length);
+      return copy(model.forward(pass, sequence, memory));
+    };
+    const auto shadow = [&](const sequence_memory& memory, positions_range query) {
+      return copy(model.forward_shadow(
+          sequence, text().mask(), query, {p, p + 1}, sequence.size(), memory));
+    };
+    sequence_memory memory;
+    const std::vector<float> all = main(memory);
+    const auto row = std::span(all).subspan(at * vocabulary, vocabulary);
+    EXPECT_LE(furthest(shadow(memory, {p, p + 1}), row), 1e-3);
+    // Beside other masks of the shadow it is another row, and so it is with another token in its
+    // place, which reaches it through the others.
+    EXPECT_GT(furthest(shadow(memory, {p - 1, p + 2}), row), 1e-3);
+    const std::vector<float> before = shadow(memory, {p, p + 1});
+    sequence[at] = 20;
+    sequence_memory changed;
+    const std::vector<float> with_token = main(changed);
+    const std::vector<float> after = shadow(changed, {p, p + 1});
+    EXPECT_GT(furthest(after, before), 1e-3);
+    EXPECT_GT(furthest(after, std::span(with_token).subspan(at * vocabulary, vocabulary)), 1e-2);
+    // A shadow changes nothing of the sequence.
+    random_pass again = everything(length);
+    EXPECT_TRUE(same_bits(copy(model.forward(again, sequence, changed)), with_token));
+  }
+}
+
+/// The tokens that a causal model gives one by one, the mask token excluded.
+tokens greedy(llada_model& model, tokens sequence, int count) {
+  for (int k = 0; k < count; ++k) {
+    sequence_memory memory;
+    const std::vector<float> rows = causal(model, sequence, memory);
+    std::vector<float> row(rows.end() - static_cast<std::ptrdiff_t>(text().vocabulary()),
+                           rows.end());
+    row[static_cast<std::size_t>(text().mask())] = -std::numeric_limits<float>::infinity();
+    sequence.push_back(
+        static_cast<token_id>(std::max_element(row.begin(), row.end()) - row.begin()));
+  }
+  return sequence;
+}
+
+TEST(EnginePass, SelfSpeculationIsGreedyDecodingOfTheCausalModel) {
+  llada_model model = new_model();
+  for (const char* policy :
+       {"linear_spec", "threshold(0.5, inclusive=true) + self_speculation(4)"}) {
+    for (const char* prompt : {"Q:Ora has 2 books.", "7+5=", "abc"}) {
+      const tokens begin = text().canvas(prompt, 12);
+      const auto prompt_length = static_cast<index_t>(begin.size() - 12);
+      tokens decoded = begin;
+      named_session s({.vocab = static_cast<index_t>(text().vocabulary()),
+                       .mask_token = text().mask(),
+                       .causal_attention = true},
+                      {.sequences = 1, .length = static_cast<index_t>(begin.size()), .window = 12});
+      s.start(0,
+              read_policy(policy),
+              decoded,
+              {.prompt_length = prompt_length,
+               .length = static_cast<index_t>(begin.size()),
+               .block_length = 12});
+      sequence_memory memory;
+      while (const auto request = s.next()) {
+        auto pass = s.pass(0);
+        const bool is_causal = request->segments[0].attention == attention_kind::causal;
+        const logits_view z = model.forward(pass, decoded, memory, {}, is_causal);
+        s.read(0,
+               host_logits<float>{
+                   z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)});
+        s.decide();
+      }
+      const tokens start(begin.begin(), begin.begin() + prompt_length);
+      EXPECT_EQ(decoded, greedy(model, start, 12)) << policy << ", " << prompt;
+      EXPECT_LE(s.report().forwards, 24);
+    }
+  }
 }
 
 TEST(EnginePass, EverythingIsTheFullForward) {

@@ -156,11 +156,15 @@ class author {
 
   /// A rule that moves text, and parts that go with it.
   written_policy moving() {
-    written_policy all = {part(d_.chance(0.5) ? "daedal" : "joint_threshold_indel")};
+    const bool grows = d_.chance(0.6);
+    const bool has_end = model_.eos_token != no_token;
+    written_policy all = {part(!grows                      ? "joint_threshold_indel"
+                               : has_end && d_.chance(0.5) ? "rho_eos"
+                                                           : "daedal")};
     add(all, part_stage::ranking, 0.2, 1);
     add(all, part_stage::logits_transform, 0.2, 1);
     add(all, part_stage::stop, 0.3, 1, {model_.eos_token == no_token ? "stop_at_eos" : ""});
-    if (!names(all, "daedal")) {
+    if (!grows) {
       add(all, part_stage::cache, 0.2, 1, {"delayed_cache", "entropy_cache"});
     }
     shuffle(all);

@@ -258,7 +258,8 @@ def main():
     os.makedirs(options.build, exist_ok=True)
 
     headers = sorted(os.path.relpath(h, f"{ROOT}/include") for f in FOLDERS
-                     for h in glob.glob(f"{ROOT}/include/unmask/{f}/**/*.hpp", recursive=True))
+                     for kind in ("hpp", "inl")
+                     for h in glob.glob(f"{ROOT}/include/unmask/{f}/**/*.{kind}", recursive=True))
     sources = schemata.read(headers, ROOT, [])
     mutants = dict(enumerate(schemata.numbered(sources), 1))
     chosen = []

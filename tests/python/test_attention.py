@@ -77,6 +77,24 @@ def test_the_own_token_reaches_a_row_of_a_shadow_only_through_the_others(model):
     assert not np.allclose(before[0], after[0], atol=1e-3)
 
 
+def test_an_embedding_is_mixed_of_soft_tokens(model):
+    tokens = np.array([BEGIN] + tokens_of("7+5=") + [MASK, MASK])
+    mixed = [SimpleNamespace(position=5, token=20, share=0.75), SimpleNamespace(position=5, token=30, share=0.25)]
+    one = [SimpleNamespace(position=5, token=20, share=1.0)]
+    hard = tokens.copy()
+    hard[5] = 20
+    np.testing.assert_allclose(model(tokens[None], soft=one, weight=1.0), model(hard[None]), atol=1e-4)
+    np.testing.assert_array_equal(model(tokens[None], soft=mixed, weight=0.0), model(tokens[None]))
+    assert not np.allclose(model(tokens[None], soft=mixed, weight=0.5), model(tokens[None]), atol=1e-2)
+
+
+def test_a_decode_feeds_soft_tokens(model):
+    prompt = problems()[0]["prompt"]
+    plain, unmixed = (decode(model, "threshold(0.9)", prompt, soft_tokens=k, soft_weight=0.0) for k in (0, 3))
+    assert plain.tokens.tolist() == unmixed.tokens.tolist() and plain.report.forwards == unmixed.report.forwards
+    assert MASK not in decode(model, "threshold(0.9)", prompt, soft_tokens=3).tokens
+
+
 @pytest.mark.parametrize("policy", ["wino(0.6, 0.9)", "core(20, 2)"])
 def test_policies_that_check_their_tokens_answer(model, policy):
     right = sum(decode(model, policy, p["prompt"]).text == p["answer"] for p in problems()[:4])

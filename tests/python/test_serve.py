@@ -183,7 +183,7 @@ def test_what_a_language_fills_is_on_the_canvas():
     assert re.fullmatch("ab[01]c", last.text) and all(last.canvas.passes)
 
 
-@pytest.mark.parametrize("policy", ["joint_threshold_indel", "daedal", "threshold(0.9) + edit_committed"])
+@pytest.mark.parametrize("policy", ["joint_threshold_indel", "daedal", "rho_eos", "threshold(0.9) + edit_committed"])
 def test_texts_that_move_are_those_of_the_library(server, model, policy):
     prompt = "J:age 27"
     answer = completed(server, prompt, policy=policy)

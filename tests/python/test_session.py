@@ -321,6 +321,48 @@ def test_probabilities_of_asked_tokens():
     assert answers[4].share == pytest.approx(p[4] / (p[3] + p[4]), rel=1e-4)
 
 
+@pytest.mark.parametrize("policy, options", [
+    ("daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)", {}),
+    ("rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)", {}),
+    ("joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)", dict(suppress_mask=False)),
+])
+def test_a_trace_in_which_text_moves_is_replayed(tmp_path, policy, options):
+    model, file = Model(9), tmp_path / "decode.jsonl"
+    first, again = canvas(9), canvas(9)
+    entries = written(new_session(policy, eos_token=END, trace=str(file), **options), model, first, block_length=8)
+    assert '"after":' in file.read_text()
+    session = new_session(f"replay('{file}')", eos_token=END, **options)
+    other = written(session, model, again, block_length=8)
+    assert [e[:3] for e in other] == [e[:3] for e in entries]
+    assert [e[3] for e in other] == pytest.approx([e[3] for e in entries], abs=1e-5)
+    assert again.tolist() == first.tolist()
+
+
+def test_soft_tokens_are_the_most_probable_of_what_stays_masked():
+    model, tokens = Model(10), canvas(10)
+    session = new_session("tokens_per_step(1)")
+    with pytest.raises(ValueError, match=r"soft_tokens must be in \[0, 64\], got 65"):
+        session.start(0, tokens, prompt_length=PROMPT, soft_tokens=65)
+    session.start(0, tokens, prompt_length=PROMPT, block_length=8, soft_tokens=3)
+    seen = 0
+    while (request := session.next()) is not None:
+        z = model(tokens)
+        session.supply(z[request.segments[0].rows])
+        soft = session.soft_tokens()
+        p = probabilities(z)
+        assert {s.position for s in soft} <= set(np.flatnonzero(tokens == MASK))
+        for position in sorted({s.position for s in soft}):
+            mine, best = [s for s in soft if s.position == position], np.argsort(-p[position], kind="stable")[:3]
+            assert [s.token for s in mine] == best.tolist()
+            assert [s.probability for s in mine] == pytest.approx(p[position][best], rel=1e-4)
+            assert sum(s.share for s in mine) == pytest.approx(1, rel=1e-5)
+            seen += 1
+    assert seen > LENGTH - PROMPT
+    session = new_session("tokens_per_step(1) + lookahead(2)", branches=2)
+    with pytest.raises(ValueError, match="soft_tokens does not go with lookahead"):
+        session.start(0, canvas(10), prompt_length=PROMPT, soft_tokens=1)
+
+
 def test_a_lookahead_policy_asks_for_its_branches():
     tokens, model = canvas(11), Model(11)
     session = new_session("threshold(0.9) + lookahead(2)", branches=2)
@@ -431,16 +473,13 @@ def test_equal_prompts_draw_other_tokens_with_another_sequence():
     assert drawn(seed=5) != drawn(seed=6)
 
 
-def test_what_does_not_go_with_a_policy_of_its_own_is_refused(tmp_path):
+def test_what_does_not_go_with_a_policy_of_its_own_is_refused():
     tokens = canvas(1)
     session = new_session()
     with pytest.raises(ValueError, match="treshold"):
         session.start(0, tokens, prompt_length=PROMPT, policy="treshold(0.5)")
     with pytest.raises(ValueError, match="layers"):  # this session does not know how many
         session.start(0, tokens, prompt_length=PROMPT, policy="threshold + early_skip + block_cache(16, 4)")
-    recorded = new_session(trace=str(tmp_path / "trace.jsonl"))
-    with pytest.raises(ValueError, match="whose trace has one"):
-        recorded.start(0, tokens, prompt_length=PROMPT, policy="threshold(0.5)")
     session.start(0, tokens, prompt_length=PROMPT)
     with pytest.raises(ValueError, match="slot"):
         session.next([1])

@@ -237,6 +237,39 @@ def test_writes_a_trace(llada, tmp_path):
     assert again.sequences.tolist() == out.sequences.tolist() and again.forwards == out.forwards
 
 
+POLICIES = ["tokens_per_step(1)", "by_margin + tokens_per_step(3)", "threshold(0.2) + trace_credit"]
+
+
+def test_rows_have_policies_of_their_own(bert, tmp_path):
+    rows = texts(3, [20, 14, 17])
+    ids, there = padded(rows, left=True)
+    name = str(tmp_path / "decode.jsonl")
+    out = generate(bert, ids, POLICIES, attention_mask=there, mask_token_id=MASK, trace=name)
+    for i, row in enumerate(rows):
+        alone = generate(bert, row[None], POLICIES[i], mask_token_id=MASK)
+        assert out.sequences[i][there[i] == 1].tolist() == alone.sequences[0].tolist()
+        assert out.reports[i].forwards == alone.reports[0].forwards
+        again = generate(bert, row[None], f"replay('{name}', {i})", mask_token_id=MASK)  # the trace has each policy
+        assert again.sequences.tolist() == alone.sequences.tolist()
+    assert len({r.forwards for r in out.reports}) == 3
+    with open(name, encoding="utf-8") as file:
+        head = json.loads(file.readline())
+    assert [s.get("policy", head["policy"]) for s in head["sequences"]] == POLICIES
+    with pytest.raises(ValueError, match="for each of 3 rows, got 2"):
+        generate(bert, ids, POLICIES[:2], attention_mask=there, mask_token_id=MASK)
+    with pytest.raises(ValueError, match="did you mean threshold"):
+        generate(bert, ids, [*POLICIES[:2], "treshold(0.2)"], attention_mask=there, mask_token_id=MASK)
+
+
+def test_a_row_longer_than_the_model_is_named():
+    torch.manual_seed(1)
+    model = transformers.BertForMaskedLM(transformers.BertConfig(
+        vocab_size=VOCAB, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48,
+        max_position_embeddings=32)).eval()
+    with pytest.raises(ValueError, match="a row has 72 positions, new tokens included; the model has max_position_embeddings=32"):
+        generate(model, torch.ones(1, 8, dtype=torch.long), max_new_tokens=64, mask_token_id=MASK)
+
+
 def test_only_editable_positions_change(bert):
     (row,) = texts(5, [20])
     editable = torch.zeros(1, 20, dtype=torch.bool)
@@ -268,7 +301,7 @@ def test_a_mask_in_a_prompt_is_text(bert):
         (dict(policy="threshold(2)"), "value of threshold"),
         (dict(mask_token_id=None), "mask_token_id must be given"),
         (dict(max_new_tokens=0), "max_new_tokens must be an integer, at least 1, got 0"),
-        (dict(input_ids=torch.zeros(3, dtype=torch.long)), "input_ids must be int64"),
+        (dict(input_ids=torch.zeros(3, dtype=torch.long)), "input_ids must have two dimensions, got \\[3\\]: input_ids\\[None\\]"),
         (dict(input_ids=torch.ones(1, 3, dtype=torch.long)), "nothing to decode"),
         (dict(attention_mask=torch.ones(1, 3)), "attention_mask must be of the shape"),
         (dict(editable=torch.ones(1, 3)), "editable must be of the shape"),
@@ -291,6 +324,16 @@ def causal():
 
 
 OPTIONS = dict(max_new_tokens=12, mask_token_id=MASK, block_length=6)
+
+
+def test_custom_generate_takes_a_policy_for_each_row(causal):
+    ids = torch.tensor([[3, 4, 5, 6, 7], [9, 8, 7, 6, 5]])
+    policies = ["tokens_per_step(1)", "tokens_per_step(3)"]
+    custom = dict(custom_generate=unmask.transformers.custom_generate, repetition_penalty=3.0, **OPTIONS)
+    both = causal.generate(ids, policy=policies, **custom)
+    for i in range(2):
+        assert both[i].tolist() == causal.generate(ids[i : i + 1], policy=policies[i], **custom)[0].tolist()
+    assert not torch.equal(both, causal.generate(ids, policy=policies[0], **custom))
 
 
 @pytest.mark.parametrize("settings, parts", [

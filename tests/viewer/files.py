@@ -102,6 +102,12 @@ class OrderMap(unittest.TestCase):
             self.assertTrue(picture.find(SVG + "title").text.endswith(f": {steps} forward passes"))
         self.assertIn(b"there are 2 sequences", run("order_map.py", "--sequence", "2", "-", text=traces.text_of(lines)).stderr)
 
+    def test_the_title_is_the_policy_of_the_sequence(self):
+        lines = traces.decode(0.9)
+        lines[0]["sequences"][0].update(policy="left_to_right + threshold(0.7)", parts=["left_to_right", "threshold(0.7)"])
+        picture, _ = self.draw(lines)
+        self.assertTrue(any(t.text.startswith("left_to_right + threshold(0.7): ") for t in picture.iter(SVG + "text")))
+
     def test_titles_and_several_traces(self):
         with tempfile.TemporaryDirectory() as folder:
             paths = []

@@ -58,6 +58,10 @@ def main():
         want(f"<dt>forwards</dt><dd>{forwards}</dd>" in page, "the counters of the trace")
         want("First difference: forward 1, position 52." in page, "the first difference")
         want(page.count("<canvas") >= 8, "the drawings")
+        other = traces.decode(0.8)
+        other[0]["sequences"][0].update(policy="left_to_right + threshold(0.7)", parts=["left_to_right", "threshold(0.7)"])
+        own = show(chromium, folder, traces.text_of(other))
+        want('<span class="policy">left_to_right + threshold(0.7)</span>' in own, "the policy of the sequence")
         grows = traces.growing()
         for n, sentence in ((2, "1 moved, 2 inserted"), (3, "4 moved")):
             want(sentence in show(chromium, folder, traces.text_of(grows[:n + 1])), f"text that forward {n} moved")

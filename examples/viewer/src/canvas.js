@@ -19,7 +19,7 @@ export class TokenCanvas {
     this.decode = null;
     this.now = 0;
     this.selected = -1;
-    this.fold = 0;  // positions of a row behind the prompt; 0: as many as there is room for
+    this.fold = 0;  // positions of a row after the prompt; 0: as many as fit
     this.differs = null;  // [position] 1 where the other decode has something else now
     const {canvas} = this.surface;
     canvas.addEventListener('click', (event) => {

@@ -289,7 +289,7 @@ export class Decode {
 
   partOf(i) {
     const by = this.sequence.by.data[i];
-    return by >= 0 ? this.trace.parts[by] : '';
+    return by >= 0 ? this.sequence.parts[by] : '';
   }
 
   /// Why a candidate ended as it did: a sentence.

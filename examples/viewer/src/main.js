@@ -199,7 +199,7 @@ function fillCard(pane) {
   const {trace, decode, index} = sides[pane.side];
   const {model} = trace;
   const facts = [model.name, model.layers && `${model.layers} layers`, trace.seed !== null && `seed ${trace.seed}`,
-                 `${decode.length - decode.sequence.promptLength} positions behind a prompt of ${decode.sequence.promptLength}`,
+                 `${decode.length - decode.sequence.promptLength} positions after a prompt of ${decode.sequence.promptLength}`,
                  decode.sequence.blockLength > 0 && `blocks of ${decode.sequence.blockLength}`,
                  decode.sequence.end && `end: ${decode.sequence.end.reason}`, trace.library].filter(Boolean);
   const choice = element('select', {'aria-label': `sequence of trace ${NAMES[pane.side]}`});
@@ -216,7 +216,7 @@ function fillCard(pane) {
   pane.sentence = element('p', {className: 'sentence'});
   pane.card.replaceChildren(
       element('h2', {}, element('span', {className: 'side', textContent: NAMES[pane.side]}),
-              element('span', {className: 'policy', textContent: trace.policy || trace.name})),
+              element('span', {className: 'policy', textContent: decode.sequence.policy || trace.name})),
       element('p', {className: 'facts', textContent: facts.join(' · ')}),
       ...(trace.sequences.length > 1 ? [choice] : []), list, pane.sentence,
       ...[...trace.notes, ...decode.notes].map((note) => element('p', {className: 'note', textContent: note})));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order map: a column for each position behind the prompt, a row for each forward pass. One
+// The order map: a column for each position after the prompt, a row for each forward pass. One
 // pixel a cell is painted once into a bitmap; a frame scales what is in view of it.
 import {OUTCOMES} from './trace.js';
 import {shadeOf, tokenText} from './decode.js';

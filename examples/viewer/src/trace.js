@@ -56,6 +56,11 @@ function wantString(value, name) {
   return typeof value === 'string' ? value : refuse(name, value, 'a string');
 }
 
+function wantStrings(value, name) {
+  wantList(value, name).forEach((one, i) => wantString(one, `${name}[${i}]`));
+  return value;
+}
+
 /// `wanted(value, name)` of a member if it is there, else `otherwise`.
 function optional(object, name, otherwise, wanted) {
   const value = member(object, name);
@@ -86,8 +91,11 @@ class Column {
 
 /// One decode: its shape, and its steps with their candidates.
 class Sequence {
-  constructor(value, name) {
+  /// `trace` has the policy of a sequence that names none.
+  constructor(value, name, trace) {
     wantObject(value, name);
+    this.policy = optional(value, 'policy', trace.policy, wantString);
+    this.parts = optional(value, 'parts', trace.parts, wantStrings);
     this.slot = wantInteger(member(value, 'slot'), `${name}.slot`, 0, MOST);
     this.sequence = optional(value, 'sequence', 0, count);
     const shape = wantObject(member(value, 'shape'), `${name}.shape`);
@@ -237,8 +245,7 @@ export class TraceReader {
     const trace = this.trace;
     trace.library = optional(head, 'library', '', wantString);
     trace.policy = optional(head, 'policy', '', wantString);
-    trace.parts = optional(head, 'parts', [], wantList);
-    trace.parts.forEach((part, i) => wantString(part, `"parts"[${i}]`));
+    trace.parts = optional(head, 'parts', [], wantStrings);
     const seed = member(head, 'seed');
     trace.seed = typeof seed === 'number' || typeof seed === 'string' ? String(seed) : null;
     const model = optional(head, 'model', {}, wantObject);
@@ -257,7 +264,7 @@ export class TraceReader {
   }
 
   addSequence(value, name) {
-    const sequence = new Sequence(value, name);
+    const sequence = new Sequence(value, name, this.trace);
     if (this.slots.get(sequence.slot)) {
       throw new TraceError(`${name}.slot is ${sequence.slot}, and a sequence is running there.`);
     }
@@ -294,12 +301,12 @@ export class TraceReader {
 
   takeStep(value) {
     const s = this.running(value);
-    const parts = this.trace.parts.length;
+    const parts = s.parts.length;
     const last = s.steps.at(-1);
     const step = wantInteger(member(value, 'step'), '"step"', last ? last.step + 1 : 0, MOST);
     const range = (pair, name) => {
       if (wantList(pair, name).length !== 2) {
-        refuse(name, pair, 'a list of two positions, the first and the one behind the last');
+        refuse(name, pair, 'a list of two positions, the first and one past the last');
       }
       const first = wantInteger(pair[0], `${name}[0]`, 0, s.length);
       return [first, wantInteger(pair[1], `${name}[1]`, first, s.length)];

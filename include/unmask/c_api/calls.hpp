@@ -280,6 +280,7 @@ unmask_status unmask_start(unmask_session* session,
                    "a pointer");
     unmask::start_options options;
     options.suppressed = {q.suppressed, q.suppressed_count};
+    options.soft_tokens = q.soft_tokens;
     if (q.editable != nullptr) {
       options.editable = {q.editable, static_cast<std::size_t>(std::max(q.length, 0))};
     }
@@ -290,17 +291,24 @@ unmask_status unmask_start(unmask_session* session,
     if (s.replay != nullptr) {
       s.replay->check_editable(options.editable, shape);
     }
+    std::shared_ptr<const unmask::trace_policy> policy;
     if (s.trace) {
       unmask::validate_start(s.model, s.capacity, slot, tokens, count, shape, options);
-      s.trace->reserve(slot, static_cast<std::size_t>(shape.length));
+      if (q.policy != nullptr) {
+        policy = std::make_shared<const unmask::trace_policy>(
+            unmask::trace_policy{q.policy, unmask::part_texts(q.policy)});
+      }
+      s.trace->reserve(slot, static_cast<std::size_t>(shape.length), policy.get());
     }
+    s.reserve_answers(q.soft_tokens);
     s.start(slot, q.policy, tokens, count, shape, options);
     s.started[static_cast<std::size_t>(slot)] = true;
     if (s.trace) {
       s.trace->start({.slot = slot,
                       .shape = shape,
                       .tokens = {tokens, static_cast<std::size_t>(shape.length)},
-                      .editable = q.editable},
+                      .editable = q.editable,
+                      .policy = std::move(policy)},
                      *s.host);
       if (s.host->report(slot).end != unmask::ending::running) {
         check_recording(s);

@@ -143,8 +143,7 @@ unmask_status unmask_constraint_state(unmask_session* session,
                                       std::uint32_t* state) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    unmask::check_order(s.host != nullptr, "unmask_constraint_state() of a session on a device");
-    needed(state, "state") = s.host->constraint_state(slot, field);
+    needed(state, "state") = s.with([&](auto& q) { return q.constraint_state(slot, field); });
   });
 }
 

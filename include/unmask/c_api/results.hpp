@@ -19,6 +19,19 @@ inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
           e.rank};
 }
 
+// Lends probabilities as structures of `size` bytes.
+inline void lend_probabilities(unmask_session& s,
+                               std::span<const unmask::token_probability> from,
+                               std::size_t size,
+                               const unmask_probability** entries,
+                               std::int32_t* count) {
+  s.answers.clear(checked_size<unmask_probability>(size, "entry_size"));
+  for (const unmask::token_probability& p : from) {
+    s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
+  }
+  lend(s.answers, entries, count);
+}
+
 }  // namespace UNMASK_NAMESPACE::detail::c_api
 
 // NOLINTBEGIN(misc-definitions-in-headers): one file defines them
@@ -160,12 +173,22 @@ unmask_status unmask_probabilities(unmask_session* session,
                                    std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    const auto from = s.with([&](auto& q) { return q.probabilities(slot); });
-    s.answers.clear(checked_size<unmask_probability>(entry_size, "entry_size"));
-    for (const unmask::token_probability& p : from) {
-      s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
+    lend_probabilities(
+        s, s.with([&](auto& q) { return q.probabilities(slot); }), entry_size, entries, count);
+  });
+}
+
+unmask_status unmask_soft_tokens(unmask_session* session,
+                                 std::int32_t slot,
+                                 std::size_t entry_size,
+                                 const unmask_probability** entries,
+                                 std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    if (s.host == nullptr) {
+      throw unsupported("unmask_soft_tokens() of a session whose tokens are on a device");
     }
-    lend(s.answers, entries, count);
+    lend_probabilities(s, s.host->soft_tokens(slot), entry_size, entries, count);
   });
 }
 

@@ -96,7 +96,7 @@ struct unmask_session {
     tensors.reserve(slots * (1 + unmask::max_branches));
     modifiers.reserve(slots * (1 + unmask::max_branches));
     reserve(0);
-    answers.reserve(window * unmask::logits_processor_list::most_probed);
+    reserve_answers(0);
     editable.resize(static_cast<std::size_t>(capacity.length));
     started.resize(slots);
     selector.emplace(capacity.length);
@@ -148,12 +148,18 @@ struct unmask_session {
     }
     unmask::check_argument(
         replay == nullptr, "sequence->policy", text, "null in a session that replays a trace");
-    unmask::check_argument(
-        !trace, "sequence->policy", text, "null in a session that records, whose trace has one");
     const unmask::named_policy parts = unmask::detail::c_api::policy_of(text, flags);
     make_keys(parts);
     with([&](auto& q) { q.start(slot, parts, {tokens, count}, shape, options); });
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
+  }
+
+  /// Makes room for the probabilities of a slot, of which a sequence asks for so many soft tokens.
+  void reserve_answers(std::int32_t soft) {
+    constexpr std::int32_t probed = unmask::logits_processor_list::most_probed;
+    answers.reserve(
+        static_cast<std::size_t>(capacity.window) *
+        static_cast<std::size_t>(std::max(probed, std::min(soft, unmask::held_tokens::capacity))));
   }
 
   /// Calls use(selectors) with those of the keys that policies drop on a device. Errors:

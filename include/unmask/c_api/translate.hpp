@@ -27,6 +27,7 @@ inline constexpr name_elsewhere names_in_c[] = {
     {"model_info::", "unmask_options::"},
     {"sequence_shape::", "unmask_sequence::"},
     {"start_options::suppressed.size()", "unmask_sequence::suppressed_count"},
+    {"start_options::soft_tokens", "unmask_sequence::soft_tokens"},
     {"start_options::", "unmask_sequence::"},
     {"constrained_field::", "unmask_constrained_field::"},
     {"constraint_limits::", "unmask_constraint_limits::"},

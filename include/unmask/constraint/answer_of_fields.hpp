@@ -71,15 +71,32 @@ class answer_of_fields final : public constrained_answer {
     return f == nullptr ? no_token : f->field->lowest(position - f->where.first);
   }
   [[nodiscard]] bool place(index_t position) override;
-  [[nodiscard]] std::span<const placed_token> place_tokens() override;
+  [[nodiscard]] placed_tokens place_tokens() override;
   bool finish(const token_id* tokens, const mark* marks) override;
   [[nodiscard]] std::uint32_t state(std::size_t field) override {
+    check_field(field);
+    return parts_[field].field->state();
+  }
+  [[nodiscard]] std::size_t fields() override { return parts_.size(); }
+  [[nodiscard]] step::field_walk_sizes sizes(std::size_t field) override {
+    return parts_[field].field->sizes();
+  }
+  void write_tables(std::size_t field, step::field_walk& to) override {
+    parts_[field].field->write_tables(to);
+    to.where = parts_[field].where;
+  }
+  [[nodiscard]] std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) override {
+    return parts_[field].field->state_of(symbols);
+  }
+  void check_field(std::size_t field) override {
     check_argument(field < parts_.size(),
                    "field",
                    field,
                    "less than the number of constrained fields, ",
                    parts_.size());
-    return parts_[field].field->state();
+  }
+  [[nodiscard]] bool is_met(std::size_t field, const std::uint32_t* symbols) override {
+    return parts_[field].field->is_met(symbols);
   }
   [[nodiscard]] commit_entry* entries() override { return entries_.data(); }
   [[nodiscard]] candidate_entry* traced() override {
@@ -177,7 +194,7 @@ UNMASK_LIBRARY bool answer_of_fields::place(index_t position) {
   return true;
 }
 
-UNMASK_LIBRARY std::span<const placed_token> answer_of_fields::place_tokens() {
+UNMASK_LIBRARY placed_tokens answer_of_fields::place_tokens() {
   placed_.clear();
   const auto put = [&](index_t before) {
     if (chosen_.token != no_token && chosen_.position < before) {
@@ -196,7 +213,7 @@ UNMASK_LIBRARY std::span<const placed_token> answer_of_fields::place_tokens() {
     }
   }
   put(0x7fffffff);
-  return placed_;
+  return {placed_.data(), static_cast<index_t>(placed_.size())};
 }
 
 UNMASK_LIBRARY bool answer_of_fields::finish(const token_id* tokens, const mark* marks) {

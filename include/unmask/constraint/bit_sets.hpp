@@ -52,11 +52,11 @@ class bit_sets {
       , capacity_(capacity)
       , mask_(power_of_two(2 * std::size_t{capacity}) - 1)
       , bits_(zeroed<std::uint64_t>(words * capacity))
-      , table_(zeroed<std::uint32_t>(mask_ + 1)) {}
+      , table_(zeroed<entry>(mask_ + 1)) {}
 
   /// Bytes that one set takes.
   [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t words) {
-    return 8 * words + 4 * 4;
+    return 8 * words + 4 * sizeof(entry);
   }
   [[nodiscard]] std::size_t words() const { return words_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -68,10 +68,13 @@ class bit_sets {
   /// The index of a set equal to `set`, which is added if there is none; `none` if it would have to
   /// be added and there is no room.
   [[nodiscard]] std::uint32_t find_or_add(const std::uint64_t* set) {
-    std::size_t at = hash(set) & mask_;
-    while (table_[at] != 0) {
-      if (std::memcmp((*this)[table_[at] - 1], set, 8 * words_) == 0) {
-        return table_[at] - 1;
+    const std::uint64_t h = hash(set);
+    const auto tag = static_cast<std::uint32_t>(h >> 32U);
+    std::size_t at = static_cast<std::size_t>(h) & mask_;
+    while (table_[at].name != 0) {
+      const entry e = table_[at];
+      if (e.tag == tag && std::memcmp((*this)[e.name - 1], set, 8 * words_) == 0) {
+        return e.name - 1;
       }
       at = (at + 1) & mask_;
     }
@@ -79,7 +82,7 @@ class bit_sets {
       return none;
     }
     std::memcpy(bits_.get() + words_ * size_, set, 8 * words_);
-    table_[at] = ++size_;
+    table_[at] = {tag, ++size_};
     return size_ - 1;
   }
 
@@ -97,7 +100,7 @@ class bit_sets {
   void keep(const auto& is_kept, const auto& rename) {
     const std::uint32_t before = size_;
     size_ = 0;
-    std::memset(table_.get(), 0, 4 * (mask_ + 1));
+    std::memset(static_cast<void*>(table_.get()), 0, sizeof(entry) * (mask_ + 1));
     for (std::uint32_t i = 0; i < before; ++i) {
       if (is_kept(i)) {
         rename(i, find_or_add((*this)[i]));  // never after i
@@ -109,30 +112,37 @@ class bit_sets {
   }
 
  private:
-  [[nodiscard]] std::size_t hash(const std::uint64_t* set) const {
+  struct entry {
+    std::uint32_t tag;   // of its bits, so that few other sets are looked at
+    std::uint32_t name;  // index + 1; 0 is empty
+  };
+
+  [[nodiscard]] std::uint64_t hash(const std::uint64_t* set) const {
     std::uint64_t h = 0;
     for (std::size_t w = 0; w < words_; ++w) {
       h = (h ^ set[w]) * 0x9e3779b97f4a7c15U;
       h ^= h >> 29U;
     }
-    return static_cast<std::size_t>(mixed_bits(h));
+    return mixed_bits(h);
   }
 
   std::size_t words_;
   std::uint32_t capacity_;
   std::size_t mask_;
   std::unique_ptr<std::uint64_t[], free_memory> bits_;
-  std::unique_ptr<std::uint32_t[], free_memory> table_;  // index + 1; 0 is empty
+  std::unique_ptr<entry[], free_memory> table_;
   std::uint32_t size_ = 0;
 };
 
-/// Results by key, until they are too many; then it is empty again.
+/// Results by key, until they are too many; then it is empty again. It begins with a small part of
+/// its memory, so that few results touch few pages.
 class memo {
  public:
   explicit memo(std::uint32_t entries)
-      : most_(entries)
-      , mask_(power_of_two(2 * std::size_t{entries}) - 1)
-      , entries_(zeroed<entry>(mask_ + 1)) {}
+      : last_mask_(power_of_two(2 * std::size_t{entries}) - 1)
+      , most_(entries)
+      , mask_(last_mask_ < first_mask ? last_mask_ : first_mask)
+      , entries_(zeroed<entry>(last_mask_ + 1)) {}
 
   [[nodiscard]] static constexpr std::size_t bytes_of_entry() { return 2 * sizeof(entry); }
 
@@ -148,8 +158,10 @@ class memo {
   }
   /// Adds the result of a key that is not there.
   void add(std::uint64_t key, std::uint32_t result) {
-    if (size_ == most_) {
+    if (size_ == most_ || 2 * std::size_t{size_} > mask_) {
       clear();
+      const std::size_t larger = 8 * (mask_ + 1) - 1;
+      mask_ = larger < last_mask_ ? larger : last_mask_;
     }
     std::size_t at = place_of(key);
     while (entries_[at].key != 0) {
@@ -164,6 +176,8 @@ class memo {
   }
 
  private:
+  static constexpr std::size_t first_mask = 8191;
+
   struct entry {
     std::uint64_t key;
     std::uint32_t result;
@@ -173,8 +187,9 @@ class memo {
     return static_cast<std::size_t>(mixed_bits(key)) & mask_;
   }
 
+  std::size_t last_mask_;
   std::uint32_t most_;
-  std::size_t mask_;
+  std::size_t mask_;  // of the part in use
   std::unique_ptr<entry[], free_memory> entries_;
   std::uint32_t size_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <unmask/constraint/set_pool.hpp>
 #include <unmask/core/constrained_field.hpp>
+#include <unmask/step/field_walk.hpp>
 
 #include <memory>
 #include <span>
@@ -79,6 +80,12 @@ class running_field {
   [[nodiscard]] bool is_certain(index_t at) { return fills_ && certain(at) != no_token; }
   /// The state after the tokens before the first masked position.
   [[nodiscard]] std::uint32_t state();
+  /// The field as tables, of these sizes; the arrays of `to` are zero. Of the symbols of those
+  /// tables: the state after the first that are classes, and whether they are a string.
+  [[nodiscard]] step::field_walk_sizes sizes() const;
+  void write_tables(step::field_walk& to) const;
+  [[nodiscard]] std::uint32_t state_of(const std::uint32_t* symbols) const;
+  [[nodiscard]] bool is_met(const std::uint32_t* symbols) const;
   /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns
   /// whether they are a string of the language.
   bool finish();
@@ -102,6 +109,12 @@ class running_field {
   void take_tokens(index_t first, std::span<const token_id> tokens);
   void check(const constrained_field& field, index_t first, std::span<const token_id> tokens);
   void leave();
+  [[nodiscard]] std::vector<std::uint32_t> distinct_restrictions() const;
+  void for_each_pair(std::uint32_t restriction,
+                     const std::vector<std::uint32_t>& first,
+                     const std::vector<std::uint32_t>& to,
+                     const std::vector<std::uint32_t>& label,
+                     const auto& use) const;
 
   std::shared_ptr<set_pool> pool_;
   index_t size_ = 0;
@@ -126,5 +139,6 @@ class running_field {
 }  // namespace unmask::detail::constraints
 
 #if UNMASK_DEFINES
+#  include <unmask/constraint/field_tables.hpp>
 #  include <unmask/constraint/running_field_steps.hpp>
 #endif

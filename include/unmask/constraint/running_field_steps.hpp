@@ -358,15 +358,7 @@ UNMASK_LIBRARY index_t running_field::next_certain(index_t at, token_id& token) 
 }
 
 UNMASK_LIBRARY std::uint32_t running_field::state() {
-  if (!is_registered_) {
-    return last_state_;
-  }
-  const token_automaton& a = pool_->automaton();
-  std::uint32_t q = first_state_;
-  for (index_t at = 0; at < size_ && !is_masked(at) && q != dead_state; ++at) {
-    q = a.after(q, symbols_[static_cast<std::size_t>(at)]);
-  }
-  return q;
+  return is_registered_ ? state_of(symbols_.data()) : last_state_;
 }
 
 UNMASK_LIBRARY bool running_field::finish() {

@@ -11,6 +11,13 @@
 
 namespace UNMASK_NAMESPACE {
 
+namespace step {
+
+struct field_walk;
+struct field_walk_sizes;
+
+}  // namespace step
+
 /// constrained_field::state of a field that begins with the first token of the language.
 inline constexpr std::uint32_t from_start = 0xffffffffU;
 
@@ -40,8 +47,9 @@ struct constrained_field {
   bool fill = true;
   /// Whether a candidate that the gate refuses is read again, under the tokens that are possible by
   /// then, and committed with the best of them in the same step: a rule with a fixed number of
-  /// passes keeps it. A canvas always does so at its end. The logits are then needed until the step
-  /// is decided: not with read() in pieces.
+  /// passes keeps it. What parts remember of such a position begins anew with the second read. A
+  /// canvas always does so at its end. The logits are then needed until the step is decided: not
+  /// with read() in pieces, and not on a device.
   bool read_again = false;
 };
 
@@ -52,6 +60,12 @@ struct placed_token {
   index_t position = 0;
   token_id token = no_token;
   bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
+};
+
+/// Some of them, in memory of their constraints.
+struct placed_tokens {
+  const placed_token* first = nullptr;
+  index_t count = 0;
 };
 
 /// Start of the constraints of a sequence: its tokens, and what else decides about tokens.
@@ -104,12 +118,32 @@ class constrained_answer {
   /// fields.
   [[nodiscard]] virtual bool place(index_t position) = 0;
   /// The tokens to write now, by position: those of place(), and those that are certain.
-  [[nodiscard]] virtual std::span<const placed_token> place_tokens() = 0;
+  [[nodiscard]] virtual placed_tokens place_tokens() = 0;
   /// Ends the fields with the tokens as they are. Returns whether all are strings of their
   /// language.
   virtual bool finish(const token_id* tokens, const mark* marks) = 0;
   /// The state of a field after its committed prefix. Errors: std::invalid_argument.
   [[nodiscard]] virtual std::uint32_t state(std::size_t field) = 0;
+
+  /// The fields as tables, for a device: their number, the sizes of each, and what is written to
+  /// the arrays of one before the sequence starts. The state after the committed prefix of one
+  /// whose symbols are those of its table, and whether they are a string of its language.
+  [[nodiscard]] virtual std::size_t fields() = 0;
+  /// Errors: std::invalid_argument for a field that there is not.
+  virtual void check_field(std::size_t field) = 0;
+  [[nodiscard]] virtual step::field_walk_sizes sizes(std::size_t field) = 0;
+  virtual void write_tables(std::size_t field, step::field_walk& to) = 0;
+  [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
+  [[nodiscard]] virtual bool is_met(std::size_t field, const std::uint32_t* symbols) = 0;
+
+  // As the phases of a step call them, with their thread group.
+  [[nodiscard]] bool admits(const auto& /*group*/, index_t position, token_id token) {
+    return admits(position, token);
+  }
+  [[nodiscard]] bool is_certain(const auto& /*group*/, index_t position) {
+    return is_certain(position);
+  }
+  [[nodiscard]] placed_tokens place_tokens(const auto& /*group*/) { return place_tokens(); }
 
   /// The lists of a step, with room for a token at each position; traced() is null without a trace.
   [[nodiscard]] virtual commit_entry* entries() = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/check.hpp>
 #include <unmask/core/fixed_array.hpp>
+#include <unmask/core/types.hpp>
 
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 
 namespace UNMASK_NAMESPACE {
 
@@ -21,12 +23,16 @@ class lent_tokens {
     const interval wanted(first, count);
     for (std::size_t other = 0; other < lent_.size(); ++other) {
       if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted)) {
-        check_argument(!runs(other),
-                       "tokens of slot",
-                       slot,
-                       "apart from those of every slot that runs: they overlap those of slot ",
-                       other);
+        check_apart(!runs(other), slot, static_cast<index_t>(other));
       }
+    }
+  }
+  /// Throws std::invalid_argument unless the tokens of two slots are `apart`.
+  static void check_apart(bool apart, index_t slot, index_t other) {
+    if (!apart) {
+      throw std::invalid_argument("tokens of slot " + std::to_string(slot) +
+                                  " overlap those of slot " + std::to_string(other) +
+                                  ", which runs");
     }
   }
   void record(index_t slot, const token_id* first, index_t count) {

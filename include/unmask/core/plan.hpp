@@ -271,16 +271,18 @@ struct candidate_entry : commit_entry {
   float entropy = 0.0F;
 };
 
-/// The probability of a probed token at a masked position of a step.
+/// The probability of a probed token, or of a soft token, at a masked position of a step.
 struct token_probability {
   index_t slot = 0;           ///< Index of the sequence in the session.
   index_t position = 0;       ///< Position of the row.
   token_id token = no_token;  ///< The probed token.
   /// Index of the forward pass, from 0.
   index_t step = 0;
-  /// Softmax probability in the row after the edits of the parts written before the probe.
+  /// Softmax probability in the row after the edits of the parts written before the probe; of a
+  /// soft token after all edits.
   float probability = 0.0F;
-  /// Softmax probability among the probed tokens alone; 0 if none of them is possible.
+  /// Softmax probability among the probed tokens alone, or among the soft tokens of the position; 0
+  /// if none of them is possible.
   float share = 0.0F;
 };
 

@@ -20,9 +20,12 @@ struct start_options {
   std::span<const std::uint8_t> editable = {};
   /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
-  /// Fields of the answer that are to be strings of a language, from left to right without overlap;
-  /// on the host only. Such a start allocates.
+  /// Fields of the answer that are to be strings of a language, from left to right without overlap.
+  /// Such a start allocates and, on a device, synchronises.
   std::span<const constrained_field> constraints = {};
+  /// Tokens of a row in session::soft_tokens(); 0: the rows are not read for them. On the host
+  /// only. Such a start allocates if the slot has no room for them.
+  index_t soft_tokens = 0;
 };
 
 /// Checks a model.
@@ -89,8 +92,11 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
                                    const sequence_shape& g,
                                    const start_options& o);
 
-/// Checks that a sequence has no constraints, which `where` does not know yet.
+/// Checks that a sequence has no constraints and no soft tokens, which `where` does not know yet.
 UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where);
+
+/// Checks that a sequence wants no soft tokens.
+UNMASK_LIBRARY void validate_without_soft_tokens(const start_options& o, const char* where);
 
 /// Checks the largest number of positions that one step of a sequence may read.
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity);
@@ -205,6 +211,12 @@ UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const 
                    m.vocab,
                    ")");
   }
+  check_argument(o.soft_tokens >= 0 && o.soft_tokens <= held_tokens::capacity,
+                 "start_options::soft_tokens",
+                 o.soft_tokens,
+                 "in [0, ",
+                 held_tokens::capacity,
+                 "]");
   token_id all[max_suppressed];
   const index_t count = suppressed_tokens(m, o, all);
   check_argument(count < m.vocab,
@@ -240,6 +252,16 @@ UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* w
   if (!o.constraints.empty()) {
     detail::message()
         .add("constraint does not go with ")
+        .add(where)
+        .add(" yet: use a session on the host")
+        .refuse();
+  }
+  validate_without_soft_tokens(o, where);
+}
+UNMASK_LIBRARY void validate_without_soft_tokens(const start_options& o, const char* where) {
+  if (o.soft_tokens != 0) {
+    detail::message()
+        .add("start_options::soft_tokens does not go with ")
         .add(where)
         .add(" yet: use a session on the host")
         .refuse();

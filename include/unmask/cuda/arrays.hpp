@@ -49,6 +49,7 @@ struct mirrored_arrays {
 template <class Policy>
 struct device_arrays : mirrored_arrays {
   step::slot_memory<Policy>* slots = nullptr;
+  step::answer_walk* answers = nullptr;
   std::uint32_t* through = nullptr;
   std::size_t bytes = 0;
 
@@ -57,6 +58,7 @@ struct device_arrays : mirrored_arrays {
     arena next{base};
     device_arrays a;
     a.slots = next.take<step::slot_memory<Policy>>(slots);
+    a.answers = next.take<step::answer_walk>(slots);
     a.template take<Policy>(next, capacity);
     a.through = next.take<std::uint32_t>(slots);
     a.bytes = next.used();

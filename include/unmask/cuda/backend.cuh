@@ -13,6 +13,7 @@
 #include <unmask/cuda/shard_workspace.hpp>
 #include <unmask/cuda/shards.cuh>
 #include <unmask/cuda/workspace.hpp>
+#include <unmask/cuda/write_mask.cuh>
 
 /// The kernels that on_stream::workspace and shard_workspace launch. With this header, a .cu file
 /// can instantiate them.
@@ -29,6 +30,16 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                   static_cast<unsigned>(batch.count));
   read_rows<T, exact_exponential, S.bits>
       <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(device_view, batch);
+  return cudaGetLastError();
+}
+
+template <class Policy>
+cudaError_t launch_masks(const session_device_view<Policy>& device_view,
+                         const row_batch& batch,
+                         index_t window,
+                         cudaStream_t stream) noexcept {
+  const dim3 grid(static_cast<unsigned>(window), static_cast<unsigned>(batch.count));
+  write_masks<<<grid, static_cast<unsigned>(mask_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 

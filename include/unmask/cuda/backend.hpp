@@ -9,6 +9,7 @@
 #include <unmask/cuda/memory.hpp>
 #include <unmask/cuda/passes.hpp>
 #include <unmask/cuda/read_rows.hpp>
+#include <unmask/cuda/slot_answers.hpp>
 #include <unmask/cuda/tuning.hpp>
 #include <unmask/step/state_bytes.hpp>
 
@@ -64,8 +65,22 @@ class on_stream::workspace {
   /// Allocates all memory and synchronises with the stream.
   workspace(const model_info& model, const session_capacity& capacity, const on_stream& where);
 
-  /// Enqueues the start of a sequence. Synchronises only if the slot was started with
-  /// options.editable and statuses() was not called since.
+  /// Prepares the constraints of the sequence that start() begins next: copies its tokens to the
+  /// host, allocates and synchronises if there are any. Errors: std::invalid_argument, before
+  /// anything is changed.
+  void constrain(index_t slot,
+                 const Policy& policy,
+                 tokens_view<memory::device> tokens,
+                 const sequence_shape& geometry,
+                 const start_options& options);
+
+  /// The state of a constrained field after its committed prefix. Synchronises.
+  [[nodiscard]] std::uint32_t constraint_state(index_t slot, std::size_t field) {
+    return answers_.state(slot, field);
+  }
+
+  /// Enqueues the start of a sequence. Synchronises only if it has constraints, or if the slot was
+  /// started with options.editable and statuses() was not called since.
   void start(index_t slot,
              const Policy& policy,
              tokens_view<memory::device> tokens,
@@ -199,6 +214,7 @@ class on_stream::workspace {
   bool truncates_ = false;
   // True if part of this step was already launched.
   bool split_ = false;
+  device::slot_answers answers_;
   // Slots whose `editable` bytes may still be copied.
   std::vector<std::uint8_t> staged_;
   // forwards() when the lists were copied; -1 if never.

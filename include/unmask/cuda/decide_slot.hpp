@@ -23,13 +23,43 @@ struct start_arguments {
   token_id suppressed[max_suppressed] = {};
 };
 
+/// The memory of a slot, with the lists of the constraints of its sequence if it has some.
+template <class Policy>
+[[nodiscard]] UNMASK_HD step::slot_memory<Policy>
+with_lists(const session_device_view<Policy>& device_view, index_t slot) {
+  step::slot_memory<Policy> m = device_view.slots[slot];
+  if (const step::answer_walk* const answer = device_view.answer_of(slot)) {
+    m.entries = answer->entries;
+    m.traced = answer->traced;
+  }
+  return m;
+}
+
+/// Tests the answer of a sequence with constraints that has ended.
+template <class Policy>
+UNMASK_HD void
+finish_answer(const auto& t, const step::slot_memory<Policy>& m, step::answer_walk* answer) {
+  if (answer == nullptr) {
+    return;
+  }
+  t.sync();
+  if (!m.status->next.active()) {
+    const bool is_met = answer->finish(t, m.state->tokens, m.marks);
+    if (t.lane() == 0) {
+      m.status->report.constraint_met = is_met;
+    }
+    t.sync();
+  }
+}
+
 /// Writes a slot's state and plans its first step, as on_host::workspace::start().
 template <class Policy>
 UNMASK_HD void start_slot(const auto& t,
                           const start_arguments<Policy>& a,
                           const session_device_view<Policy>& device_view,
                           index_t slot) {
-  const step::slot_memory<Policy> m = device_view.slots[slot];
+  const step::slot_memory<Policy> m = with_lists(device_view, slot);
+  step::answer_walk* const answer = device_view.answer_of(slot);
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
     ::new (static_cast<void*>(m.sequence)) sequence_states<Policy>();
@@ -45,7 +75,8 @@ UNMASK_HD void start_slot(const auto& t,
     *m.status = {};
   }
   t.sync();
-  step::begin(t, m, a.editable);
+  step::begin(t, m, a.editable, answer);
+  finish_answer(t, m, answer);
   show(t, device_view, slot);
 }
 
@@ -80,7 +111,7 @@ UNMASK_HD void decide_slot(const auto& t,
                            const session_device_view<Policy>& device_view,
                            index_t slot,
                            std::byte* scratch) {
-  step::slot_memory<Policy> m = device_view.slots[slot];
+  step::slot_memory<Policy> m = with_lists(device_view, slot);
   bool complete = true;
   for (index_t b = 0; b < m.status->next.segments(); ++b) {
     complete = complete && device_view.supplied[device_view.line(slot, b)] != 0;
@@ -93,11 +124,14 @@ UNMASK_HD void decide_slot(const auto& t,
     if (scratch != nullptr) {
       static_cast<void>(use_scratch(m, scratch));
     }
-    step::decide(t, m);
+    step::answer_walk* const answer = device_view.answer_of(slot);
+    const bool was_active = m.status->next.active();
+    step::decide(t, m, answer);
+    finish_answer(t, m, was_active ? answer : nullptr);
   } else {
     step::begin_report(t, m);
     if constexpr (Policy::layered) {
-      if (step::layered_now(*m.policy) && m.layers.state->next == step::layers::refused(m)) {
+      if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
         t.sync();
         step::enter_layers(t, m);
       }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/cuda/tuning.hpp>
+#include <unmask/step/field_walk.hpp>
 #include <unmask/step/slot.hpp>
 
 #include <cstddef>
@@ -16,6 +17,8 @@ namespace UNMASK_NAMESPACE::device {
 template <class Policy>
 struct session_device_view {
   const step::slot_memory<Policy>* slots = nullptr;
+  /// By slot: the constraints of its sequence.
+  step::answer_walk* answers = nullptr;
   /// Most lookahead branches of a slot.
   index_t branches = 0;
   row_shape shape;
@@ -40,6 +43,10 @@ struct session_device_view {
   index_t* budgets = nullptr;
   index_t layers = 0;
 
+  /// The constraints of the sequence in a slot; null without.
+  [[nodiscard]] UNMASK_HD step::answer_walk* answer_of(index_t slot) const {
+    return answers != nullptr && answers[slot].count > 0 ? answers + slot : nullptr;
+  }
   [[nodiscard]] UNMASK_HD std::ptrdiff_t line(index_t slot, index_t branch) const {
     return std::ptrdiff_t{slot} * (1 + branches) + branch;
   }

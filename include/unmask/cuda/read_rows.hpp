@@ -5,7 +5,7 @@
 #include <unmask/cuda/device_view.hpp>
 #include <unmask/cuda/keep_row.hpp>
 #include <unmask/step/layers.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
 
 #include <type_traits>
 
@@ -101,7 +101,8 @@ template <element T, class Policy>
                                     const row_batch& batch,
                                     const segment_rows& from,
                                     index_t i,
-                                    row_input<T>& row) {
+                                    row_input<T>& row,
+                                    const step::answer_walk* answer = nullptr) {
   const range read = m.read_range();
   const index_t position = read.first + i;
   if (position >= read.last || !m.reads_in(from.branch, i)) {
@@ -110,11 +111,13 @@ template <element T, class Policy>
   const index_t shift = m.status->next.logits_shift;
   std::ptrdiff_t r = math::max(position - shift, index_t{0}) - from.rows.first;
   if constexpr (Policy::layered) {
-    r = step::layered_now(*m.policy) ? m.layers.row_of[i] : r;
+    r = step::layered_now(m) ? m.layers.row_of[i] : r;
   }
   row.logits = static_cast<const T*>(from.logits) + r * batch.stride;
   row.columns = m.state->model.vocab;
-  if (from.allowed != nullptr) {
+  if (answer != nullptr) {
+    row.allowed = answer->mask_of(i);
+  } else if (from.allowed != nullptr) {
     row.allowed = from.allowed + r * batch.allowed_stride;
   }
   if (from.unconditional != nullptr) {
@@ -132,7 +135,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_rows(const step::slot_memory<Policy>& m,
                                       const segment_rows& from) {
   if constexpr (Policy::layered) {
-    if (step::layered_now(*m.policy)) {
+    if (step::layered_now(m)) {
       return step::has_passed(m) && m.layers.state->rows <= from.rows.size();
     }
   }
@@ -215,7 +218,8 @@ UNMASK_HD bool read_position(const auto& b,
       device_view.supplied[line] = 1;
     }
     row_input<T> row;
-    space.verdict = can_step && detail::row_of(m, batch, from, i, row);
+    space.verdict =
+        can_step && detail::row_of(m, batch, from, i, row, device_view.answer_of(from.slot));
     if constexpr (keeps_columns<S, Policy>) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
       row.held = cuts ? &space.keep.held : nullptr;
@@ -248,7 +252,7 @@ UNMASK_HD bool read_position(const auto& b,
     step::name_listed(m, i, columns, space.row.allowed, space.row.excluded_logits);
   }
   if constexpr (keeps_columns<S, Policy>) {
-    if (step::truncates_now(*m.policy)) {
+    if (step::truncates_now(m)) {
       detail::cut_row<Exponential>(b, device_view, from, at, i, through, space);
     }
   }

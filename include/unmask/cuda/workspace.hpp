@@ -4,6 +4,8 @@
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/decide_slot.hpp>
 #include <unmask/cuda/layer_workspace.hpp>
+#include <unmask/cuda/write_mask.hpp>
+#include <unmask/step/begin_constraints.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -23,6 +25,13 @@ template <class T, statistics S, class Policy>
                                        const row_batch& batch,
                                        index_t window,
                                        std::size_t scratch,
+                                       cudaStream_t stream) noexcept;
+
+/// Enqueues write_mask() for every segment of the batch and position of the window.
+template <class Policy>
+[[nodiscard]] cudaError_t launch_masks(const session_device_view<Policy>& device_view,
+                                       const row_batch& batch,
+                                       index_t window,
                                        cudaStream_t stream) noexcept;
 
 /// Enqueues decide_slot() for slots [0, count), each with `scratch` bytes of shared memory.
@@ -66,6 +75,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     , needs_(slot_memory_.size())
     , slot_sizes_(slot_memory_.size())
     , row_kinds_(slot_memory_.size())
+    , answers_(capacity, where.stream, where.allocator)
     , staged_(slot_memory_.size()) {
   check_argument(device_view_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
@@ -73,6 +83,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
                  "at most " + std::to_string(device::max_run_chunks * device::max_run_chunks *
                                              canonical::chunk_columns));
   device_view_.slots = device_.slots;
+  device_view_.answers = device_.answers;
   device_view_.through = device_.through;
   device_view_.mirror = host_.statuses;
   device_view_.running = host_.running;
@@ -151,6 +162,23 @@ void on_stream::workspace<Policy>::reserve(index_t slot,
 }
 
 template <class Policy>
+void on_stream::workspace<Policy>::constrain(index_t,
+                                             const Policy& policy,
+                                             tokens_view<memory::device> tokens,
+                                             const sequence_shape& geometry,
+                                             const start_options& options) {
+  validate_without_soft_tokens(options, "a session on a device");
+  unmask::detail::owned_answer answer;
+  if (!options.constraints.empty()) {
+    device::check_constrained(options, step::renoises_now(policy));
+    const std::vector<token_id> given =
+        device::copy_to_host(tokens.data, static_cast<std::size_t>(geometry.length), where_.stream);
+    answer = step::begin_constraints(policy, model_, capacity_, given.data(), geometry, options);
+  }
+  answers_.prepare(std::move(answer), model_);
+}
+
+template <class Policy>
 void on_stream::workspace<Policy>::start(index_t slot,
                                          const Policy& policy,
                                          tokens_view<memory::device> tokens,
@@ -175,6 +203,7 @@ void on_stream::workspace<Policy>::start(index_t slot,
                   "cudaMemcpyAsync of start_options::editable");
     arguments.editable = device_.editable + from;
   }
+  answers_.start(slot, device_.answers + slot);
   device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
   row_kinds_[i] = step::row_kind_of(policy);
@@ -237,6 +266,12 @@ void on_stream::workspace<Policy>::launch(bool decides) {
   batch_.count = 0;
   batch.decides = decides;
   const std::size_t scratch = decides ? scratch_ : 0;
+  if (std::any_of(batch.segments, batch.segments + batch.count, [&](const auto& rows) {
+        return answers_.has(rows.slot);
+      })) {
+    device::check(device::launch_masks(device_view_, batch, capacity_.window, where_.stream),
+                  "launch of write_masks");
+  }
   const auto launch_as = [&]<class T>(const T&) {
     const auto launch_kind = [&]<statistics... S>(statistics_list<S...>) {
       cudaError_t status = cudaSuccess;
@@ -301,86 +336,6 @@ std::span<const std::uint32_t> on_stream::workspace<Policy>::running() const {
   return {host_.running, static_cast<std::size_t>(capacity_.sequences)};
 }
 
-// A number that grows with every step of any slot.
-template <class Policy>
-std::int64_t on_stream::workspace<Policy>::forwards() const {
-  std::int64_t sum = 0;
-  for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
-    sum += host_.statuses[slot].report.forwards;
-  }
-  return sum;
-}
-
-// Copies the first `most` entries of each slot's list.
-template <class Policy>
-template <class Entry>
-void on_stream::workspace<Policy>::fetch(Entry* to,
-                                         const Entry* from,
-                                         std::size_t per_slot,
-                                         index_t most) {
-  if (most > 0) {
-    const std::size_t pitch = per_slot * sizeof(Entry);
-    device::check(cudaMemcpy2DAsync(to,
-                                    pitch,
-                                    from,
-                                    pitch,
-                                    static_cast<std::size_t>(most) * sizeof(Entry),
-                                    static_cast<std::size_t>(capacity_.sequences),
-                                    cudaMemcpyDeviceToHost,
-                                    where_.stream),
-                  "cudaMemcpy2DAsync of the commits");
-  }
-}
-
-template <class Policy>
-void on_stream::workspace<Policy>::fetch_lists() {
-  if (fetched_at_ == forwards()) {
-    return;
-  }
-  index_t commits = 0;
-  index_t candidates = 0;
-  index_t probe_results = 0;
-  for (index_t i = 0; i < capacity_.sequences; ++i) {
-    commits = math::max(commits, host_.statuses[i].report.last_commits);
-    candidates = math::max(candidates, host_.statuses[i].report.last_candidates);
-    probe_results = math::max(probe_results, host_.statuses[i].report.last_probabilities);
-  }
-  fetch(host_.entries, device_.entries, device::commits_per_slot(capacity_), commits);
-  if (capacity_.trace) {
-    fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
-  }
-  fetch(host_.probe_results,
-        device_.probe_results,
-        device::probe_results_per_slot<Policy>(capacity_),
-        probe_results);
-  static_cast<void>(statuses());
-  fetched_at_ = forwards();
-}
-
-template <class Policy>
-std::span<const commit_entry> on_stream::workspace<Policy>::committed(index_t slot, index_t count) {
-  fetch_lists();
-  return {host_.entries + static_cast<std::size_t>(slot) * device::commits_per_slot(capacity_),
-          static_cast<std::size_t>(count)};
-}
-
-template <class Policy>
-std::span<const candidate_entry> on_stream::workspace<Policy>::candidates(index_t slot,
-                                                                          index_t count) {
-  fetch_lists();
-  return {host_.traced + static_cast<std::size_t>(slot) * device::candidates_per_slot(capacity_),
-          static_cast<std::size_t>(count)};
-}
-
-template <class Policy>
-std::span<const token_probability> on_stream::workspace<Policy>::probabilities(index_t slot,
-                                                                               index_t count) {
-  fetch_lists();
-  return {host_.probe_results +
-              static_cast<std::size_t>(slot) * device::probe_results_per_slot<Policy>(capacity_),
-          static_cast<std::size_t>(count)};
-}
-
 template <class Policy>
 void on_stream::workspace<Policy>::cancel(index_t slot) {
   step::slot_status& status = host_.statuses[slot];
@@ -388,6 +343,7 @@ void on_stream::workspace<Policy>::cancel(index_t slot) {
     status.next.end = ending::cancelled;
     status.report.end = ending::cancelled;
     host_.running[slot] = 0;
+    status.report.constraint_met = answers_.has(slot) && answers_.is_met(slot);
     device::check(
         cudaMemcpyAsync(
             device_.statuses + slot, &status, sizeof status, cudaMemcpyHostToDevice, where_.stream),
@@ -396,3 +352,5 @@ void on_stream::workspace<Policy>::cancel(index_t slot) {
 }
 
 }  // namespace unmask
+
+#include <unmask/cuda/workspace_lists.hpp>

@@ -12,6 +12,7 @@
 #include <unmask/host/rows.hpp>
 #include <unmask/host/shard_workspace.hpp>
 #include <unmask/host/slot_transform.hpp>
+#include <unmask/host/soft_memory.hpp>
 #include <unmask/step/decide.hpp>
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/state_bytes.hpp>
@@ -53,7 +54,8 @@ class on_host::workspace {
       , statuses_(static_cast<std::size_t>(capacity.sequences))
       , slots_(statuses_.size(), [](std::size_t) { return step::slot_at<Policy>(nullptr, {}); })
       , rows_(where.executor, where.instruction_set)
-      , answers_(statuses_.size()) {
+      , answers_(statuses_.size())
+      , soft_(statuses_.size()) {
     if constexpr (!Policy::varies) {
       for (index_t slot = 0; slot < capacity.sequences; ++slot) {
         reserve(slot, step::needs_of<Policy>(capacity), 0);
@@ -69,9 +71,10 @@ class on_host::workspace {
     }
   }
 
-  /// Prepares the constraints of the sequence that start() begins next in the slot. Errors:
-  /// std::invalid_argument, before anything is changed.
-  void constrain(const Policy& policy,
+  /// Prepares the constraints of the sequence that start() begins next in the slot, and the memory
+  /// of its soft tokens. Errors: std::invalid_argument, before anything is changed.
+  void constrain(index_t slot,
+                 const Policy& policy,
                  tokens_view<memory::host> tokens,
                  const sequence_shape& geometry,
                  const start_options& options);
@@ -122,14 +125,16 @@ class on_host::workspace {
     return answer->state(field);
   }
 
+  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot) const {
+    return soft_[static_cast<std::size_t>(slot)].entries();
+  }
+
   /// The memory of a slot.
   [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {
     return slots_[static_cast<std::size_t>(slot)];
   }
   /// True if the slot's sequence computes some of the positions of a layer only.
-  [[nodiscard]] bool is_layered(index_t slot) const {
-    return step::layered_now(*memory_of(slot).policy);
-  }
+  [[nodiscard]] bool is_layered(index_t slot) const { return step::layered_now(memory_of(slot)); }
   /// Bytes of the slots.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// Progress of the slot's pass through the layers: whether the rule has a hook at a layer, the
@@ -274,7 +279,7 @@ class on_host::workspace {
   [[nodiscard]] index_t
   row_of(const step::slot_memory<Policy>& m, const segment& s, index_t position, index_t i) const {
     if constexpr (Policy::layered) {
-      if (step::layered_now(*m.policy)) {
+      if (step::layered_now(m)) {
         return m.layers.row_of[i];
       }
     }
@@ -347,7 +352,7 @@ class on_host::workspace {
   void truncate(auto& kind, std::size_t r) {
     const step::slot_memory<Policy>& m = slots_[slot_of(kind.targets[r])];
     kind.again[r] = 0;
-    if (!step::truncates_now(*m.policy)) {
+    if (!step::truncates_now(m)) {
       return;
     }
     const index_t branch = kind.targets[r].index / m.window;
@@ -364,6 +369,8 @@ class on_host::workspace {
   }
   // Truncates the rows from `first` on.
   void truncate_from(auto& kind, std::size_t first);
+  // Holds the columns of rows from `first` on whose sequences ask for soft tokens.
+  void soften_from(auto& kind, std::size_t first);
 
   [[nodiscard]] static std::size_t slot_of(const host::row_target& t) {
     return static_cast<std::size_t>(t.slot);
@@ -378,6 +385,8 @@ class on_host::workspace {
   host::row_readers<Policy> rows_;
   std::vector<unmask::detail::owned_answer> answers_;
   unmask::detail::owned_answer next_answer_;  // of start()
+  std::vector<host::soft_memory> soft_;
+  bool softens_ = false;  // a sequence has asked for soft tokens
 };
 
 }  // namespace unmask

@@ -2,88 +2,23 @@
 #pragma once
 
 #include <unmask/host/backend.hpp>
+#include <unmask/step/begin_constraints.hpp>
 
 #include <utility>
 
 /// Steps of a session on the host.
 namespace UNMASK_NAMESPACE {
 
-namespace host::detail {
-
-// Whether the parts of a policy allow a token at a position, for the constraints of a sequence.
 template <class Policy>
-struct allowed_by_parts {
-  const Policy* policy;
-  sequence_view view;
-
-  [[nodiscard]] static bool allows(const void* object, token_id token, index_t position) {
-    const auto& self = *static_cast<const allowed_by_parts*>(object);
-    step_info at;
-    at.position = position;
-    at.view = &self.view;
-    return step::allows(*self.policy, token, at);
-  }
-};
-
-UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies);
-#if UNMASK_DEFINES
-UNMASK_LIBRARY void
-check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifies) {
-  const char* const why =
-      branches ? "lookahead yet, nor with drafts: a branch places tokens without testing them"
-      : remasks
-          ? "remask_below yet: committed positions that compete would have to be tested as masked"
-      : rewrites_blocks
-          ? "a rule that rewrites blocks: it inserts and erases tokens without testing the others"
-      : verifies
-          ? "drafts and tokens that are checked yet: one that the language allows may be replaced "
-            "by one that it does not"
-          : nullptr;
-  if (why != nullptr) {
-    unmask::detail::message().add("constraint does not go with ").add(why).refuse();
-  }
-}
-#endif
-
-}  // namespace host::detail
-
-template <class Policy>
-void on_host::workspace<Policy>::constrain(const Policy& policy,
+void on_host::workspace<Policy>::constrain(index_t slot,
+                                           const Policy& policy,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
-  next_answer_ = {};
-  if (options.constraints.empty()) {
-    return;
-  }
-  host::detail::check_constrained(step::branches_now(policy),
-                                  step::remasks_now(policy),
-                                  step::rewrites_blocks_now(policy),
-                                  step::verifies_now(policy) || step::reconsiders_now(policy));
-  token_id suppressed[max_suppressed];
-  const index_t count = suppressed_tokens(model_, options, suppressed);
-  host::detail::allowed_by_parts<Policy> parts{&policy, {}};
-  parts.view.tokens = tokens.data;
-  parts.view.prompt_length = geometry.prompt_length;
-  parts.view.length = geometry.length;
-  parts.view.block_length = geometry.block_length;
-  parts.view.eos_token = model_.eos_token;
-  const unmask::detail::any_constraint* const language = options.constraints[0].language;
-  check_argument(language != nullptr, "constrained_field::language", "null", "a constraint");
-  unmask::detail::answer_start start{.model = model_,
-                                     .shape = geometry,
-                                     .tokens = tokens.data,
-                                     .editable = options.editable,
-                                     .suppressed = {suppressed, static_cast<std::size_t>(count)},
-                                     .read_again = step::renoises_now(policy),
-                                     .window = capacity_.window,
-                                     .trace = capacity_.trace};
-  if constexpr (step::stages<Policy>::restricts > 0) {
-    start.allows = &parts.allows;
-    start.policy = &parts;
-  }
-  next_answer_ = language->begin(options.constraints, start);
+  host::check_soft_tokens(policy, options.soft_tokens);
+  soft_[static_cast<std::size_t>(slot)].reserve(options.soft_tokens, capacity_.window);
+  softens_ = softens_ || options.soft_tokens > 0;
+  next_answer_ = step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);
 }
 
 template <class Policy>
@@ -92,7 +27,9 @@ void on_host::workspace<Policy>::start(index_t slot,
                                        tokens_view<memory::host> tokens,
                                        const sequence_shape& geometry,
                                        const start_options& options) {
-  const step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  step::slot_memory<Policy>& m = slots_[static_cast<std::size_t>(slot)];
+  soft_[static_cast<std::size_t>(slot)].begin();
+  m.soft = soft_[static_cast<std::size_t>(slot)].rows();
   token_id suppressed[max_suppressed];
   const index_t count = suppressed_tokens(model_, options, suppressed);
   for (index_t k = 0; k < count; ++k) {
@@ -184,12 +121,29 @@ void on_host::workspace<Policy>::truncate_from(auto& kind, std::size_t first) {
 }
 
 template <class Policy>
+void on_host::workspace<Policy>::soften_from(auto& kind, std::size_t first) {
+  const auto hold = [&](index_t k) noexcept {
+    const std::size_t r = first + static_cast<std::size_t>(k);
+    const host::row_target& t = kind.targets[r];
+    const step::slot_memory<Policy>& m = slots_[slot_of(t)];
+    if (m.soft != nullptr && m.status->next.score.contains(t.position) &&
+        m.marks[t.position] == mark::masked) {
+      kind.rows.hold(r, soft_[slot_of(t)].note(t.index));
+    }
+  };
+  where_.executor.run(static_cast<index_t>(kind.rows.size() - first), hold);
+}
+
+template <class Policy>
 void on_host::workspace<Policy>::run() {
   rows_.for_each([&]<statistics S>(host::rows_of_kind<S, Policy>& kind) {
     const std::size_t first = kind.rows.read_count();
     kind.rows.run();
     for (std::size_t r = first; r < kind.rows.size(); ++r) {
       take_row(kind, r);
+    }
+    if (softens_) {
+      soften_from(kind, first);
     }
     if constexpr (host::rows_of_kind<S, Policy>::truncates) {
       truncate_from(kind, first);
@@ -255,6 +209,9 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
       step::decide(serial{}, with_lists(s.slot), answer);
       finish(s.slot);
     }
+  }
+  for (std::size_t slot = 0; softens_ && slot < soft_.size(); ++slot) {
+    soft_[slot].finish(slots_[slot].marks);
   }
   clear_rows();
 }

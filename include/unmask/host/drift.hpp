@@ -16,8 +16,8 @@ namespace UNMASK_NAMESPACE::host::detail {
 template <class Simd>
 struct drift_kernel;
 
-#  define UNMASK_KERNEL <unmask/host/drift_kernel.hpp>
-#  include <unmask/host/each_instruction_set.hpp>
+#  define UNMASK_KERNEL <unmask/host/drift_kernel.inl>
+#  include <unmask/host/each_instruction_set.inl>
 
 }  // namespace unmask::host::detail
 #endif

@@ -53,12 +53,12 @@ struct sums_kernel;
 template <class Simd>
 struct row_kernel;
 
-#define UNMASK_KERNEL <unmask/host/stage_kernel.hpp>
-#include <unmask/host/each_instruction_set.hpp>
+#define UNMASK_KERNEL <unmask/host/stage_kernel.inl>
+#include <unmask/host/each_instruction_set.inl>
 
-#define UNMASK_KERNEL <unmask/host/row_kernel.hpp>
+#define UNMASK_KERNEL <unmask/host/row_kernel.inl>
 #define UNMASK_KERNEL_IS_PLAIN_ELSEWHERE
-#include <unmask/host/each_instruction_set.hpp>
+#include <unmask/host/each_instruction_set.inl>
 
 // The portable instruction set reads as defined by canonical::fold_chunk: a fused multiply-add is a
 // call of the C library there, which dominates the time.

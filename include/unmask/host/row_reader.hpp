@@ -39,6 +39,7 @@ class row_reader {
   [[nodiscard]] row_input<T>& enqueue(row_transform edit) {
     read_ = &row_reader::read_noted<T>;  // so that only types an engine supplies are compiled
     allow_ = &row_reader::allow_in_noted<T>;
+    hold_ = &row_reader::hold_noted<T>;
     if constexpr (holds) {
       read_again_ = &row_reader::read_noted_again<T>;
     }
@@ -88,6 +89,9 @@ class row_reader {
     (this->*read_again_)(r, whole, tracked, rules);
   }
 
+  /// Holds the first columns of row r: host::hold_row. From any thread.
+  void hold(std::size_t r, held_tokens& into) { (this->*hold_)(r, into); }
+
   /// Removes all rows; their logits are no longer needed.
   void clear() { size_ = read_count_ = 0; }
 
@@ -106,6 +110,10 @@ class row_reader {
   template <class T>
   void allow_in_noted(std::size_t r, const std::uint32_t* allowed) {
     rows<T>()[r].allowed = allowed;
+  }
+  template <class T>
+  void hold_noted(std::size_t r, held_tokens& into) {
+    hold_row(into, rows<T>()[r], edits_[r], level_);
   }
   template <class T>
   void read_noted(std::size_t first, std::size_t last) {
@@ -138,6 +146,7 @@ class row_reader {
   std::size_t read_count_ = 0;
   void (row_reader::*read_)(std::size_t, std::size_t) = nullptr;
   void (row_reader::*allow_)(std::size_t, const std::uint32_t*) = nullptr;
+  void (row_reader::*hold_)(std::size_t, held_tokens&) = nullptr;
   void (row_reader::*read_again_)(std::size_t,
                                   record<Whole>&,
                                   const tracked_logits&,

@@ -5,7 +5,7 @@
 #include <unmask/host/row_reader.hpp>
 #include <unmask/host/slot_transform.hpp>
 #include <unmask/ranks/message.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
 
 namespace UNMASK_NAMESPACE::host {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-/// The vectors with which row_kernel.hpp is written, one struct per instruction set with the same
+/// The vectors with which row_kernel.inl is written, one struct per instruction set with the same
 /// members:
 ///
 ///   level               the instruction set
@@ -253,7 +253,7 @@ struct avx512_vectors {
 namespace UNMASK_NAMESPACE::host {
 
 /// Returns call(vectors{}) with the vectors of an available instruction set: selects a kernel that
-/// each_instruction_set.hpp compiled.
+/// each_instruction_set.inl compiled.
 template <class Call>
 [[nodiscard]] auto with_vectors([[maybe_unused]] instruction_set level, const Call& call) {
 #if UNMASK_HAS_AVX512

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/host/row_transform.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
 
 #include <type_traits>
 
@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::host {
 template <class Policy>
 [[nodiscard]] row_transform slot_transform(const step::slot_memory<Policy>& m) {
   if constexpr (step::stages<Policy>::edits > 0) {
-    if (step::transforms_now(*m.policy)) {
+    if (step::transforms_now(m)) {
       return {&m,
               [](const void* slot, float* z, index_t count, token_id first, instruction_set level) {
                 const auto edit = step::transform_of(*static_cast<decltype(&m)>(slot));

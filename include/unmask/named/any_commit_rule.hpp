@@ -29,6 +29,27 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  [[nodiscard]] UNMASK_HD bool filters_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.filter;
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.reduces;
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool spans_now() const {
+    return any_part([](const auto& operand) {
+      return traits_of<std::remove_cvref_t<decltype(operand)>>.needs_spans;
+    });
+  }
+  [[nodiscard]] UNMASK_HD bool costs_now() const {
+    return any_part([](const auto& operand) {
+      return detail::costing<std::remove_cvref_t<decltype(operand)>>;
+    });
+  }
+
   /// That of the parts that have a cost, which is the same for all of them.
   UNMASK_HD float cost(const auto& c) const {
     float sum = 0.0F;

@@ -70,6 +70,7 @@ struct any_draw {
       noise.process(row, context);
     }
   }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const { return has_canvas; }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return has_canvas ? noise.reduce(c, context) : step_reduction{};
   }

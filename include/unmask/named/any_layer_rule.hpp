@@ -75,6 +75,10 @@ struct any_layer_rule {
       }
     });
   }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const {
+    return rule.visit(
+        [](const auto& r) { return traits_of<std::remove_cvref_t<decltype(r)>>.reduces; });
+  }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return rule.reduce_with(context, c);
   }

@@ -131,6 +131,7 @@ static_assert(tracking<any_logits_processors> && logits_processor<any_logits_pro
 struct any_filters
     : choice_list<choice_of_stage<part_stage::filter, eos_gate, eos_last, no_equal_neighbours>,
                   static_cast<index_t>(3 + own_parts_of<part_stage::filter>::size)> {
+  [[nodiscard]] UNMASK_HD bool filters_now() const { return count > 0; }
   UNMASK_HD filter_result filter(const auto& c, const auto& beside, const auto& context) const {
     return filter_by(c, beside, context).result;
   }

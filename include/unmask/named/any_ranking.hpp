@@ -42,7 +42,7 @@ struct any_ranking {
                                              is_plain<std::remove_cvref_t<decltype(order)>>),
                      "any_ranking::temperature",
                      temperature,
-                     "0, or at least least_temperature with a ranking that needs no context, "
+                     "0, or at least 1e-06 with a ranking that needs no context, "
                      "which at_random does");
     });
   }
@@ -63,6 +63,10 @@ struct any_ranking {
     return by.visit([](const auto& order) {
       return traits_of<std::remove_cvref_t<decltype(order)>>.ranks_by_reduction;
     });
+  }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const {
+    return by.visit(
+        [](const auto& order) { return traits_of<std::remove_cvref_t<decltype(order)>>.reduces; });
   }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return by.reduce_with(context, c);

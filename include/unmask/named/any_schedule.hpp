@@ -9,6 +9,7 @@
 #include <unmask/policy/schedule/block_at_delimiter.hpp>
 #include <unmask/policy/schedule/daedal.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
+#include <unmask/policy/schedule/rho_eos.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
@@ -29,6 +30,7 @@ struct any_schedule {
                                 edited_blocks,
                                 joint_threshold_indel,
                                 daedal,
+                                rho_eos,
                                 self_speculation,
                                 replay_by_address>;
   rules rule;
@@ -63,6 +65,10 @@ struct any_schedule {
     return rule.visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
   }
 
+  [[nodiscard]] UNMASK_HD bool reduces_now() const {
+    return rule.visit(
+        [](const auto& r) { return traits_of<std::remove_cvref_t<decltype(r)>>.reduces; });
+  }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return rule.reduce_with(context, c);
   }
@@ -80,11 +86,22 @@ struct any_schedule {
   }
   [[nodiscard]] UNMASK_HD bool verifies_now() const { return rule.holds<self_speculation>(); }
   [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
-    return rule.holds<joint_threshold_indel>() || rule.holds<daedal>();
+    return rule.holds<joint_threshold_indel>() || rule.holds<daedal>() || rule.holds<rho_eos>() ||
+           (rule.holds<replay_by_address>() && rule.visit([](const auto& r) {
+             if constexpr (requires { r.rewrites_blocks_now(); }) {
+               return r.rewrites_blocks_now();
+             } else {
+               return false;
+             }
+           }));
   }
   UNMASK_HD void track(tracked_list& list, auto& context) const {
     if (rewrites_blocks_now()) {
-      visit_rewriter(context, [&](const auto& r, auto& inner) { r.track(list, inner); });
+      visit_rewriter(context, [&](const auto& r, auto& inner) {
+        if constexpr (tracking<std::remove_cvref_t<decltype(r)>>) {
+          r.track(list, inner);
+        }
+      });
     }
   }
   UNMASK_HD void rewrite_block(auto& rows, auto& context) const {

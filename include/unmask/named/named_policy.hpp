@@ -87,14 +87,10 @@ struct named_policy
   }
   /// The policy that decodes as a trace did, with the parts of this one that edit logits, and its
   /// caches and layer rules: those that select tokens are replaced. `trace` must outlive its
-  /// sessions. Errors: std::invalid_argument for a canvas, and for a policy that moves text.
+  /// sessions. Errors: std::invalid_argument for a canvas.
   [[nodiscard]] named_policy replaying(const replay_view& trace) const {
     if (draw.has_canvas) {
       throw std::invalid_argument("a policy with a canvas cannot be replayed");
-    }
-    if (schedule.rewrites_blocks_now()) {
-      throw std::invalid_argument(
-          "a policy that moves text cannot be replayed: a replay commits tokens and moves none");
     }
     const replay_by_address again{&trace};
     named_policy p;

@@ -6,20 +6,46 @@
 namespace UNMASK_NAMESPACE {
 
 /// replay with the address of its view, so that a policy by name stays small enough for a kernel's
-/// argument.
+/// argument; it also moves text as the trace did.
 struct replay_by_address {
   const replay_view* trace = nullptr;
 
   static constexpr statistics required = replay::required;
   static constexpr bool paces = replay::paces;
+  static constexpr bool rewrites_blocks = true;
 
-  void check(const sequence_shape& g, const model_info& m) const { whole().check(g, m); }
+  void check(const sequence_shape& g, const model_info& m) const { whole().check_trace(g, m); }
   [[nodiscard]] index_t reach(const sequence_shape& g) const { return whole().reach(g); }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return whole().extra_forwards(g);
   }
   UNMASK_HD bool commits(const auto& c, const rank_info& s, const auto& context) const {
     return whole().commits(c, s, context);
+  }
+  [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
+    return trace != nullptr && trace->moves_text;
+  }
+  [[nodiscard]] UNMASK_HD index_t begin_length(const sequence_shape& g) const {
+    return rewrites_blocks_now() ? trace->begin_length : g.length;
+  }
+  UNMASK_HD void rewrite_block(auto& rows, auto& context) const {
+    const index_t step = context.at.step;
+    if (step >= trace->count || trace->steps[step].size < 0) {
+      return;
+    }
+    const replay_step& now = trace->steps[step];
+    for (index_t k = now.first_move; k < now.last_move; ++k) {
+      const replay_move& move = trace->moves[k];
+      if (move.inserts < 0) {
+        rows.erase(move.position);
+      } else {
+        rows.insert(move.position, move.inserts);
+      }
+    }
+    rows.resize(now.size);
+    if (now.appended > 0) {
+      rows.append(now.appended, now.token);
+    }
   }
   UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
     return whole().edit_token(c, context);
@@ -42,6 +68,7 @@ struct replay_by_address {
 };
 static_assert(commit_rule<replay_by_address> && token_editing<replay_by_address> &&
               forcing<replay_by_address> && pacing<replay_by_address> &&
-              stopping<replay_by_address> && reaching<replay_by_address>);
+              stopping<replay_by_address> && reaching<replay_by_address> &&
+              growing<replay_by_address>);
 
 }  // namespace unmask

@@ -59,8 +59,8 @@ struct canvas {
       "fills the answer with random tokens and draws uncertain positions again in each step"};
   static constexpr knob<canvas> knobs[] = {
       {"steps", &canvas::steps, at_least(1)},
-      {"coldest", &canvas::coldest, at_least(least_temperature).in("(least_temperature)")},
-      {"hottest", &canvas::hottest, at_least(least_temperature).in("(least_temperature)")},
+      {"coldest", &canvas::coldest, at_least(least_temperature)},
+      {"hottest", &canvas::hottest, at_least(least_temperature)},
       {"stable_steps", &canvas::stable_steps, at_least(1)},
       {"certain", &canvas::certain, at_least(0).in("nats")}};
 

@@ -99,9 +99,7 @@ struct alg_temperature {
       "alg_temperature",
       "the order of another ranking with Gumbel noise added to score / temperature"};
   static constexpr knob<alg_temperature> knobs[] = {
-      {"temperature",
-       &alg_temperature::temperature,
-       at_least(least_temperature).in("(least_temperature)")}};
+      {"temperature", &alg_temperature::temperature, at_least(least_temperature)}};
 
   UNMASK_HD float score(const auto& c, const auto& context) const {
     const float noise = random_gumbel({.seed = context.at.seed,

@@ -17,6 +17,12 @@ struct replay_entry {
   replay_action action = replay_action::hold;  ///< Action of the step.
 };
 
+/// A position of the scored range that text moves at.
+struct replay_move {
+  index_t position = 0;  ///< Index in the range, before the step.
+  index_t inserts = 0;   ///< Masked positions that are put before it; -1: it is erased.
+};
+
 /// A step of a trace.
 struct replay_step {
   range score;         ///< Positions that it decided.
@@ -24,6 +30,13 @@ struct replay_step {
   index_t freeze = 0;  ///< Positions before this one are decided in no later step.
   index_t first = 0;   ///< Index of the first of its entries.
   index_t last = 0;    ///< One past the last of its entries.
+  /// In a step that moves text: its moves, the size that the range gets, and the committed
+  /// positions that are appended to it, with their token.
+  index_t first_move = 0;
+  index_t last_move = 0;      ///< One past the last of its moves.
+  index_t size = -1;          ///< Size of the range after the step; -1: no text moves.
+  index_t appended = 0;       ///< Positions that are appended.
+  token_id token = no_token;  ///< Their token.
 };
 
 /// The table of a replay, for host and device: pointers to the arrays of a replay_table, or to
@@ -31,10 +44,13 @@ struct replay_step {
 struct replay_view {
   const replay_step* steps = nullptr;     ///< The steps.
   const replay_entry* entries = nullptr;  ///< The entries of all steps, each ascending.
+  const replay_move* moves = nullptr;     ///< The moves of all steps, each ascending.
   index_t count = 0;                      ///< Number of steps.
   ending end = ending::running;           ///< Why the sequence ended; running: not known.
   bool fills = false;                     ///< Whether no position is masked at the end.
   bool edits = false;                     ///< Whether a step replaces or remasks a token.
+  bool moves_text = false;                ///< Whether a step moves text, or the answer grows.
+  index_t begin_length = 0;               ///< Positions that the sequence has at its start.
   index_t remasked = 0;                   ///< Number of remasked tokens.
   index_t reach = 0;                      ///< Most positions that a step decides.
   index_t vocab = 0;                      ///< Vocabulary size of the model.
@@ -78,7 +94,8 @@ struct replay_view {
 ///
 /// State: none; `trace` must outlive the session, in memory that the backend can read.
 /// Cost: O(log candidates) a candidate, and O(candidates) a step.
-/// Errors: a sequence of another shape, vocabulary or mask token than the trace's.
+/// Errors: a sequence of another shape, vocabulary or mask token than the trace's; a trace in which
+/// text moves, which named_policy::replaying replays.
 struct replay {
   replay_view trace = {};  ///< The view of a replay_table (trace/replay_table.hpp).
 
@@ -87,6 +104,14 @@ struct replay {
   static constexpr part_label label{"replay", "what a trace did, in the same steps"};
 
   void check(const sequence_shape& g, const model_info& m) const {
+    check_argument(!trace.moves_text,
+                   "replay::trace",
+                   "a trace in which text moves",
+                   "replayed by named_policy::replaying()");
+    check_trace(g, m);
+  }
+  /// The same for a trace in which text may move.
+  void check_trace(const sequence_shape& g, const model_info& m) const {
     const sequence_shape& t = trace.shape;
     check_argument(trace.steps != nullptr, "replay::trace", "none", "the view of a replay_table");
     check_argument(g.length == t.length, "length", g.length, "that of the trace, ", t.length);
@@ -141,8 +166,10 @@ struct replay {
     next.query = {0, now.pass};
     next.score = now.score;
     next.freeze = {0, now.freeze};
-    next.first_block = q.block_of(now.score.first);
-    next.last_block = q.block_of(now.score.last - 1) + 1;
+    // The last pass over a block that is already decided has no row.
+    const index_t last = math::max(now.score.last - 1, q.prompt_length);
+    next.first_block = q.block_of(math::min(now.score.first, last));
+    next.last_block = q.block_of(last) + 1;
     if (next.last_block - next.first_block > max_active_blocks) {
       q.block_length = q.length - q.prompt_length;
       next.first_block = 0;

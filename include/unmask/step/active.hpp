@@ -4,79 +4,127 @@
 #include <unmask/core/walk.hpp>
 
 /// Stages that the parts of a policy use with their current values. A part without the function of
-/// that name uses its stage always, so that these are constants for most policies composed in C++;
-/// for a policy by name they read its parts.
+/// that name uses its stage always, so that these are constants for most policies composed in C++.
+/// For a policy by name they read its parts, and those of the policy of a slot (`m`) an answer
+/// stored when the sequence began.
 namespace UNMASK_NAMESPACE::step {
 
-// True if a part with the trait `Does` returns true from `Function`, or has no such function.
-#define UNMASK_ACTIVE(Name, Does, Function)                                                        \
+template <class Policy>
+struct slot_memory;
+
+// All stages: the name of the question, the trait of the parts that are asked, and their function.
+// A part with the trait and without the function answers true.
+// clang-format off
+#define UNMASK_STAGES(STAGE)                                                                       \
+  STAGE(transforms_now, transforms, transforms_now) /* a part transforms logits */                 \
+  /* an edit of rows depends on the tokens around a position */                                    \
+  STAGE(reads_sequence_now, reads_sequence, reads_sequence_now)                                    \
+  STAGE(processes_now, visits_rows, processes_now) /* a part edits or probes rows after a read */  \
+  STAGE(probes_now, is_probe, probes_now) /* a part reports probabilities of tokens */             \
+  /* a part reads the probability of committed tokens */                                           \
+  STAGE(tracks_current_now, tracks_current, tracks_current_now)                                    \
+  STAGE(edits_tokens_now, rewrites, edits_tokens_now) /* a part edits or remasks committed ones */ \
+  /* a part looks at committed tokens again without them */                                        \
+  STAGE(reconsiders_now, reconsiders, reconsiders_now)                                             \
+  STAGE(verifies_now, verifies, verifies_now) /* the schedule checks drafts */                     \
+  STAGE(remasks_now, remasks, edits_tokens_now) /* committed positions may become candidates */    \
+  STAGE(remasks_least_now, remasks_least, edits_tokens_now) /* remasks the least certain tokens */ \
+  /* a part rewrites the scored block as a whole */                                                \
+  STAGE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)                                 \
+  STAGE(shadows_now, shadows, shadows_now) /* committed positions are read in a shadow segment */  \
+  STAGE(filters_now, filter, filters_now) /* a part filters candidates */                          \
+  STAGE(costs_now, costs, costs_now) /* candidates have a cost */                                  \
+  STAGE(spans_now, needs_spans, spans_now) /* candidates are ranked within their spans */          \
+  STAGE(reduces_now, reduces, reduces_now) /* a part reduces over the candidates of a step */      \
+  /* the ranking reads the step reduction */                                                       \
+  STAGE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)                        \
+  STAGE(reviews_now, reviews, reviews_now) /* a part reduces over the commits of a step */         \
+  /* a schedule decides itself when the sequence is complete */                                    \
+  STAGE(paces_now, paces, paces_now)                                                               \
+  STAGE(compares_now, compares, compares_now) /* rows are compared with those of the last step */  \
+  STAGE(truncates_now, truncates, truncates_now) /* keeps the most probable tokens of a row */     \
+  STAGE(looks_ahead_now, branches, branches_now) /* a part has lookahead branches */               \
+  STAGE(drafts_now, drafts, branches_now) /* a part has drafts */                                  \
+  STAGE(beams_now, beams, branches_now) /* a part has a beam */                                    \
+  STAGE(renoises_now, renoises, renoises_now) /* a part decides on a canvas */                     \
+  STAGE(caches_now, caches, caches_now) /* a cache limits the positions of a pass */               \
+  STAGE(picks_now, picks, picks_now) /* a cache excludes single positions from a pass */           \
+  STAGE(skips_now, skips, skips_now) /* a layer rule selects positions */                          \
+  /* a schedule finds the end of a block in its rows */                                            \
+  STAGE(ends_blocks_now, ends_blocks, ends_blocks_now)
+// clang-format on
+
+/// The parts of a policy that use each stage with their current values: a bit for each part.
+struct active_parts {
+#define UNMASK_STAGE(Name, Does, Function) Name,
+  enum stage : std::uint32_t { UNMASK_STAGES(UNMASK_STAGE) count };
+#undef UNMASK_STAGE
+  std::uint32_t in[count] = {};
+
+  /// The trait of the parts that may use a stage.
+#define UNMASK_STAGE(Name, Does, Function) &part_traits::Does,
+  static constexpr bool part_traits::* trait[] = {UNMASK_STAGES(UNMASK_STAGE)};
+#undef UNMASK_STAGE
+};
+
+#define UNMASK_STAGE(Name, Does, Function)                                                         \
   template <class Policy>                                                                          \
   [[nodiscard]] UNMASK_HD bool Name(const Policy& p) {                                             \
     return detail::any_part_now<Policy, &part_traits::Does>(                                       \
         p, [](const auto& part) -> decltype(part.Function()) { return part.Function(); });         \
+  }                                                                                                \
+  template <class Policy>                                                                          \
+  [[nodiscard]] UNMASK_HD bool Name(const slot_memory<Policy>& m) {                                \
+    if constexpr (Policy::varies) {                                                                \
+      return m.state->active.in[active_parts::Name] != 0;                                          \
+    } else {                                                                                       \
+      return Name(*m.policy);                                                                      \
+    }                                                                                              \
   }
+UNMASK_STAGES(UNMASK_STAGE)
+#undef UNMASK_STAGE
 
-/// True if a part transforms logits.
-UNMASK_ACTIVE(transforms_now, transforms, transforms_now)
-/// True if an edit of rows depends on the tokens around a position.
-UNMASK_ACTIVE(reads_sequence_now, reads_sequence, reads_sequence_now)
-/// True if a part edits or probes rows after their read.
-UNMASK_ACTIVE(processes_now, visits_rows, processes_now)
-/// True if a part reports probabilities of tokens.
-UNMASK_ACTIVE(probes_now, is_probe, probes_now)
-/// True if a part reads the probability of committed tokens.
-UNMASK_ACTIVE(tracks_current_now, tracks_current, tracks_current_now)
-/// True if a part edits or remasks committed tokens.
-UNMASK_ACTIVE(edits_tokens_now, rewrites, edits_tokens_now)
-/// True if a part looks at committed tokens again without them.
-UNMASK_ACTIVE(reconsiders_now, reconsiders, reconsiders_now)
-/// True if the schedule checks drafts.
-UNMASK_ACTIVE(verifies_now, verifies, verifies_now)
-/// True if a part makes committed positions candidates.
-UNMASK_ACTIVE(remasks_now, remasks, edits_tokens_now)
-/// True if a part remasks the least certain tokens.
-UNMASK_ACTIVE(remasks_least_now, remasks_least, edits_tokens_now)
-/// True if a part rewrites the scored block as a whole.
-UNMASK_ACTIVE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)
-/// True if committed positions are read in a shadow segment.
-UNMASK_ACTIVE(shadows_now, shadows, shadows_now)
-/// True if the ranking reads the step reduction.
-UNMASK_ACTIVE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)
-/// True if a part reduces over the commits of a step.
-UNMASK_ACTIVE(reviews_now, reviews, reviews_now)
-/// True if a schedule decides itself when the sequence is complete.
-UNMASK_ACTIVE(paces_now, paces, paces_now)
-/// True if a part compares rows with those of the previous step.
-UNMASK_ACTIVE(compares_now, compares, compares_now)
-/// True if a part keeps only the most probable tokens of a row.
-UNMASK_ACTIVE(truncates_now, truncates, truncates_now)
-/// True if a part has lookahead branches.
-UNMASK_ACTIVE(looks_ahead_now, branches, branches_now)
-/// True if a part has drafts.
-UNMASK_ACTIVE(drafts_now, drafts, branches_now)
-/// True if a part has a beam.
-UNMASK_ACTIVE(beams_now, beams, branches_now)
-/// True if a part decides on a canvas.
-UNMASK_ACTIVE(renoises_now, renoises, renoises_now)
-/// True if a cache limits the positions of a pass.
-UNMASK_ACTIVE(caches_now, caches, caches_now)
-/// True if a cache excludes single positions from a pass.
-UNMASK_ACTIVE(picks_now, picks, picks_now)
-/// True if a layer rule selects positions.
-UNMASK_ACTIVE(skips_now, skips, skips_now)
-/// True if a schedule finds the end of a block in its rows.
-UNMASK_ACTIVE(ends_blocks_now, ends_blocks, ends_blocks_now)
-#undef UNMASK_ACTIVE
-
-/// True if a part has branches, of lookahead, drafts or a beam.
+/// The parts that a policy uses in each stage.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool branches_now(const Policy& p) {
+[[nodiscard]] UNMASK_HD active_parts active_parts_of(const Policy& p) {
+  static_assert(Policy::part_total <= 32);
+  active_parts all;
+#define UNMASK_STAGE(Name, Does, Function)                                                         \
+  detail::for_each_part<Policy, &part_traits::Does>([&](auto at) {                                 \
+    const auto& part = p.template part_at<decltype(at)::value>();                                  \
+    bool is_active = true;                                                                         \
+    if constexpr (requires { part.Function(); }) {                                                 \
+      is_active = part.Function();                                                                 \
+    }                                                                                              \
+    all.in[active_parts::Name] |= (is_active ? 1U : 0U) << decltype(at)::value;                    \
+  });
+  UNMASK_STAGES(UNMASK_STAGE)
+#undef UNMASK_STAGE
+  return all;
+}
+#undef UNMASK_STAGES
+
+/// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in
+/// written order.
+template <active_parts::stage Stage, class Policy, class Use>
+UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& m, const Use& use) {
+  detail::for_each_part<Policy, active_parts::trait[Stage]>([&](auto at) {
+    if constexpr (Policy::varies) {
+      if (((m.state->active.in[Stage] >> decltype(at)::value) & 1U) == 0) {
+        return;
+      }
+    }
+    use(at);
+  });
+}
+
+/// True if a part has branches, of lookahead, drafts or a beam. `p`: a policy, or its slot.
+[[nodiscard]] UNMASK_HD bool branches_now(const auto& p) {
   return looks_ahead_now(p) || drafts_now(p) || beams_now(p);
 }
 
 /// True if layers compute some of the positions only.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool layered_now(const Policy& p) {
+[[nodiscard]] UNMASK_HD bool layered_now(const auto& p) {
   return picks_now(p) || skips_now(p);
 }
 

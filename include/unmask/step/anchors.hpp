@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/position.hpp>
+#include <unmask/step/candidate.hpp>
 
 /// Anchors: candidates that a part marks for the others around them (core/part/rank_info.hpp).
 /// Empty for policies without such a part.

@@ -235,7 +235,7 @@ namespace phase {
 template <class Policy>
 UNMASK_HD void stand_best([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] bool in) {
   if constexpr (Policy::beams) {
-    if (beams_now(*m.policy) && m.beam->members > 1) {
+    if (beams_now(m) && m.beam->members > 1) {
       beams::stand(m, m.beam->placed, {0, m.beam->placed_last[0]}, in);
     }
   }
@@ -247,7 +247,7 @@ UNMASK_HD void place_members([[maybe_unused]] const slot_memory<Policy>& m,
                              [[maybe_unused]] plan& next) {
   if constexpr (Policy::beams) {
     const beam_state& beam = *m.beam;
-    if (!beams_now(*m.policy) || beam.members <= 1) {
+    if (!beams_now(m) || beam.members <= 1) {
       return;
     }
     next.beam = true;
@@ -268,7 +268,7 @@ template <class Policy>
 UNMASK_HD void end_beam([[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::beams) {
     beam_state& beam = *m.beam;
-    if (beams_now(*m.policy) && beam.members > 1) {
+    if (beams_now(m) && beam.members > 1) {
       sequence_view& q = m.state->view;
       --q.step;
       set_aside(m);

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <unmask/step/branch_record.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/read_inputs.hpp>
+#include <unmask/step/writes.hpp>
 
 /// Lookahead: selects the branch with which a step continues, and the branches that the next one
 /// tries.
@@ -129,7 +130,7 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::looks_ahead) {
-    if (!looks_ahead_now(*m.policy)) {
+    if (!looks_ahead_now(m)) {
       return;
     }
     const plan& now = m.status->next;
@@ -192,7 +193,7 @@ template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::looks_ahead) {
     plan& next = m.status->next;
-    if (!next.active() || !looks_ahead_now(*m.policy)) {
+    if (!next.active() || !looks_ahead_now(m)) {
       return;
     }
     const token_id mask = m.state->model.mask_token;

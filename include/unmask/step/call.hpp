@@ -169,7 +169,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
                        revisable_row<Policy::required>& row,
                        index_t cell,
                        const step_info& at) {
-  detail::for_each_part<Policy, &part_traits::visits_rows>([&](auto turn) {
+  for_each_active_part<active_parts::processes_now>(m, [&](auto turn) {
     constexpr std::size_t I = decltype(turn)::value;
     using part_type = typename Policy::template part_type<I>;
     const part_type& part = m.policy->template part_at<I>();
@@ -228,7 +228,7 @@ filter_between(const slot_memory<Policy>& m,
                const neighbours<Policy::required>& beside,
                const step_info& at) {
   decided<filter_result> strictest{filter_result::keep, -1};
-  detail::for_each_part<Policy, &part_traits::filter>([&](auto part) {
+  for_each_active_part<active_parts::filters_now>(m, [&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
     constexpr statistics seen = part_type::required;

@@ -26,7 +26,7 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if (renoises_now(*m.policy) || may_wait(m)) {
+  if (renoises_now(m) || may_wait(m)) {
     return;
   }
   const plan& now = m.status->next;
@@ -78,7 +78,7 @@ template <class Policy>
 UNMASK_HD void
 commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::remasks) {
-    if (!remasks_now(*m.policy)) {
+    if (!remasks_now(m)) {
       return;
     }
     const range scored = m.status->next.score;
@@ -167,7 +167,7 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
     const range scored = m.status->next.score;
     const index_t commits = commits_of(t, m);
     // So many may be remasked at no cost; phase::remask_least() has counted its commits.
-    index_t spare = remasks_least_now(*m.policy) ? 0 : commits - losses_of(t, m) - 1;
+    index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
     const std::int64_t most = detail::most_remasked(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
       if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
@@ -201,8 +201,7 @@ template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::probes > 0) {
     index_t probe_results = 0;
-    const index_t entries =
-        probes_now(*m.policy) ? m.status->next.score.size() * Policy::probes : 0;
+    const index_t entries = probes_now(m) ? m.status->next.score.size() * Policy::probes : 0;
     for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
       const bool is_answer = is_there && m.probed[n].token != no_token;
       const lane_count found = t.count(is_answer);

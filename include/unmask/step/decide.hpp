@@ -55,6 +55,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   phase::process(t, m);
+  phase::soften(t, m);
   phase::store_previous_rows(t, m);
 }
 
@@ -109,7 +110,7 @@ template <class Policy>
                                          const slot_memory<Policy>& m) {
   bool spreads = false;
   if constexpr (Policy::beams) {
-    if (beams_now(*m.policy)) {
+    if (beams_now(m)) {
       const plan& now = m.status->next;
       if (t.lane() == 0) {
         m.beam->count = 0;
@@ -149,7 +150,7 @@ template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   phase::record_probe_results(t, m);
   phase::rewrite_block(t, m);
-  if (!renoises_now(*m.policy)) {
+  if (!renoises_now(m)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     phase::renoise(t, m);
@@ -157,7 +158,7 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer)
   phase::move_text(t, m);
   phase::review(t, m);
   if constexpr (Policy::beams) {
-    if (beams_now(*m.policy)) {
+    if (beams_now(m)) {
       if (t.lane() == 0) {
         m.state->view.new_commits += m.drafts->entry_count;
         put_back(m);
@@ -185,7 +186,7 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_reached_draft(const auto& t, const slot_memory<Policy>& m) {
   bool has_reached = false;
   if constexpr (Policy::drafts) {
-    if (drafts_now(*m.policy)) {
+    if (drafts_now(m)) {
       t.sync();
       has_reached = m.status->next.branches > 0;
       t.sync();
@@ -218,21 +219,12 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
 
 }  // namespace step_phase
 
-/// Writes the tokens that the constraints of a sequence place; only a host has any.
-UNMASK_CALLS_HOST
-template <class Answer>
-UNMASK_HD void place([[maybe_unused]] const auto& m, [[maybe_unused]] Answer* answer) {
-  if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    phase::place(m, answer);
-  }
-}
-
 /// Decides a step from the rows of the winner, and plans the next. Returns the scored range.
 template <class Policy, class Answer>
 UNMASK_HD range decide_rows(const deciding_group auto& t,
                             const slot_memory<Policy>& m,
                             Answer* answer) {
-  if (!beams_now(*m.policy)) {
+  if (!beams_now(m)) {
     step_phase::process(t, m);
   }
   const index_t count = step_phase::rank(t, m);
@@ -240,7 +232,7 @@ UNMASK_HD range decide_rows(const deciding_group auto& t,
   step_phase::gate(t, m, count, answer);
   const range scored = m.status->next.score;
   step_phase::commit(t, m, answer);
-  place(m, answer);
+  phase::place(t, m, answer);
   step_phase::plan(t, m, answer);
   return scored;
 }
@@ -322,6 +314,11 @@ UNMASK_HD void begin(const deciding_group auto& t,
                      Answer* answer = nullptr) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
+  if constexpr (Policy::varies) {
+    if (t.lane() == 0) {
+      s.active = active_parts_of(*m.policy);
+    }
+  }
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
     const bool is_masked = p >= g.prompt_length && (editable == nullptr || editable[p] != 0);
     m.marks[p] = is_masked ? mark::masked : mark::fixed;
@@ -341,14 +338,14 @@ UNMASK_HD void begin(const deciding_group auto& t,
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);
-      for (index_t p = renoises_now(*m.policy) ? g.prompt_length : g.length; p < g.length; ++p) {
+      for (index_t p = renoises_now(m) ? g.prompt_length : g.length; p < g.length; ++p) {
         if (m.marks[p] == mark::masked) {
           s.tokens[p] = renoise(m, p, at, false);
         }
       }
     }
   }
-  place(m, answer);
+  phase::place(t, m, answer);
   step_phase::plan(t, m, answer);
   step_phase::prepare_reads(t, m);
 }

@@ -40,7 +40,7 @@ namespace UNMASK_NAMESPACE::step {
 template <class Policy>
 UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
   const plan& now = m.status->next;
-  if (!drafts_now(*m.policy) || now.branches == 0 || !next.active() || !has_rows_of(now, next)) {
+  if (!drafts_now(m) || now.branches == 0 || !next.active() || !has_rows_of(now, next)) {
     return;
   }
   const index_t reached = reached_draft(m, now);
@@ -60,7 +60,7 @@ UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
 /// Begins the decision of a pass with the rows of the sequence itself.
 template <class Policy>
 UNMASK_HD void begin_drafts(const auto& t, const slot_memory<Policy>& m) {
-  if (drafts_now(*m.policy)) {
+  if (drafts_now(m)) {
     if (t.lane() == 0) {
       m.state->winner = 0;
     }
@@ -122,7 +122,7 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::drafts) {
-    if (!drafts_now(*m.policy) || !drafting_of(m).partial) {
+    if (!drafts_now(m) || !drafting_of(m).partial) {
       return;
     }
     if (t.lane() == 0) {
@@ -158,7 +158,7 @@ template <class Policy>
 UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::drafts) {
     plan& next = m.status->next;
-    if (!next.active() || !drafts_now(*m.policy)) {
+    if (!next.active() || !drafts_now(m)) {
       return;
     }
     if (t.lane() == 0) {

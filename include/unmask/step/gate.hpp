@@ -4,7 +4,6 @@
 #include <unmask/core/constrained_field.hpp>
 #include <unmask/step/outcome.hpp>
 
-#include <span>
 #include <type_traits>
 
 /// The gate: tests the tokens that a step is about to write one after the other, each with those
@@ -18,6 +17,7 @@ namespace UNMASK_NAMESPACE::step {
 struct no_constraints {};
 
 using detail::placed_token;
+using detail::placed_tokens;
 
 namespace phase {
 
@@ -27,31 +27,38 @@ template <class Policy, class Answer>
   return Policy::gates || (!std::is_same_v<Answer, no_constraints> && answer != nullptr);
 }
 
-/// Lane 0: writes the proposal of scored position i, as the gate sees it, if it passes.
-/// Returns whether it is.
+/// Writes the proposal of scored position i, as the gate sees it, if it passes. Returns whether it
+/// does. All lanes of `t`, or one with serial.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
-[[nodiscard]] UNMASK_HD bool
-admit(const slot_memory<Policy>& m, index_t i, [[maybe_unused]] Answer* answer) {
+[[nodiscard]] UNMASK_HD bool admit(const deciding_group auto& t,
+                                   const slot_memory<Policy>& m,
+                                   index_t i,
+                                   [[maybe_unused]] Answer* answer) {
   const index_t position = m.status->next.score.first + i;
   const token_id token = proposal(m, i);
+  bool is_in = true;
   if constexpr (Policy::gates) {
-    if (!admits(m, position, token, info_of(*m.state, m.status->next, position))) {
-      return false;
+    if (t.lane() == 0) {  // parts may count
+      is_in = admits(m, position, token, info_of(*m.state, m.status->next, position));
     }
+    is_in = t.any(is_in ? 0 : 1) == 0;
   }
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    if (answer != nullptr) {
-      if (!answer->admits(position, token)) {
-        return false;
+    if (is_in && answer != nullptr) {
+      is_in = answer->admits(t, position, token);
+      if (is_in && t.lane() == 0) {
+        answer->write(position, token);
       }
-      answer->write(position, token);
     }
   }
   if constexpr (Policy::gates) {
-    m.state->tokens[position] = token;
+    if (is_in && t.lane() == 0) {
+      m.state->tokens[position] = token;
+    }
   }
-  return true;
+  t.sync();
+  return is_in;
 }
 
 /// Lane 0: if the gate has refused every candidate of the step, makes it commit all the same:
@@ -81,6 +88,15 @@ ranked_first(const slot_arrays& m, index_t count, index_t n) {
   return n < count ? key_index(m.keys[n]) : n - count;
 }
 
+/// Lane 0: reads the row of scored position i again. A device has none left.
+UNMASK_CALLS_HOST
+template <class Answer>
+UNMASK_HD void read_row_again(const slot_arrays& m, index_t i, Answer* answer) {
+  if constexpr (requires { answer->rows; }) {
+    answer->rows.read(answer->rows.backend, m.slot, i);
+  }
+}
+
 /// Lane 0: reads a refused candidate again where constrained_field::read_again asks for it, and
 /// accepts it with the token that it has then. Returns whether it passes.
 UNMASK_CALLS_HOST
@@ -90,8 +106,8 @@ passes_second_read(const slot_memory<Policy>& m, index_t i, Answer* answer) {
   if (m.roles[i] != role::refused || !answer->reads_again(m.status->next.score.first + i)) {
     return false;
   }
-  answer->rows.read(answer->rows.backend, m.slot, i);
-  if (!admit(m, i, answer)) {
+  read_row_again(m, i, answer);
+  if (!admit(serial{}, m, i, answer)) {
     return false;
   }
   m.roles[i] = role::accepted;
@@ -123,31 +139,37 @@ UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
-  if (!has_gate<Policy>(answer) || renoises_now(*m.policy)) {
+  if (!has_gate<Policy>(answer) || renoises_now(m)) {
     return;
   }
+  t.sync();
+  const index_t size = m.status->next.score.size();
+  index_t best = -1;  // the first that was refused
+  bool any = false;
+  for (index_t n = 0; n < count + size; ++n) {  // every lane
+    const index_t i = ranked_first(m, count, n);
+    const role before = m.roles[i];
+    if (!is_accepted(before) || !wins(m, i)) {
+      continue;
+    }
+    const bool is_in = admit(t, m, i, answer);
+    if (t.lane() == 0) {
+      const role passed = before == role::forced ? role::passed_forced : role::passed;
+      m.roles[i] = is_in ? passed : role::refused;
+      m.status->report.refused += is_in ? 0 : 1;
+    }
+    t.sync();
+    any = any || is_in;
+    best = best < 0 && !is_in ? i : best;
+  }
+  t.sync();  // every lane has seen that they passed
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.roles[i] = m.roles[i] == role::passed          ? role::accepted
+                 : m.roles[i] == role::passed_forced ? role::forced
+                                                     : m.roles[i];
+  }
+  t.sync();
   if (t.lane() == 0) {
-    const index_t size = m.status->next.score.size();
-    index_t best = -1;  // the first that was refused
-    bool any = false;
-    const auto test = [&](index_t i) {
-      if (is_accepted(m.roles[i]) && wins(m, i)) {
-        const bool is_in = admit(m, i, answer);
-        const role passed = m.roles[i] == role::forced ? role::passed_forced : role::passed;
-        m.roles[i] = is_in ? passed : role::refused;
-        any = any || is_in;
-        best = best < 0 && !is_in ? i : best;
-        m.status->report.refused += is_in ? 0 : 1;
-      }
-    };
-    for (index_t n = 0; n < count + size; ++n) {
-      test(ranked_first(m, count, n));
-    }
-    for (index_t i = 0; i < size; ++i) {
-      m.roles[i] = m.roles[i] == role::passed          ? role::accepted
-                   : m.roles[i] == role::passed_forced ? role::forced
-                                                       : m.roles[i];
-    }
     any = pass_second_reads(m, count, answer) || any;
     if (!any && best >= 0) {
       commit_refused(m, best, answer);
@@ -203,10 +225,10 @@ template <class Policy, class Answer>
   if (wanted == role::replaced) {
     const token_id token = proposal(m, i);
     const bool changes = token != m.state->tokens[position] && token != m.state->model.mask_token;
-    is_in = !changes || admit(m, i, answer);
+    is_in = !changes || admit(serial{}, m, i, answer);
   } else if constexpr (!std::is_same_v<Answer, no_constraints>) {
     if (wanted == role::remasked && answer != nullptr) {
-      is_in = !answer->is_certain(position);
+      is_in = !answer->is_certain(serial{}, position);
       if (is_in) {
         answer->mask(position);
       }
@@ -244,7 +266,8 @@ template <class Policy, class Answer>
 /// Merges `count` entries of `placed`, ascending, into `list`, which has room for them: entries of
 /// a position that is in the list replace it. Returns the new size.
 template <class Entry>
-[[nodiscard]] index_t merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
+[[nodiscard]] UNMASK_HD index_t
+merge_placed(Entry* list, index_t size, index_t count, const auto& entry_at) {
   index_t repeats = 0;
   index_t k = 0;
   for (index_t p = 0; p < count; ++p) {
@@ -272,22 +295,15 @@ template <class Entry>
   return total;
 }
 
-/// Host: writes the tokens that the constraints of a sequence place, and reports them. The entries
-/// of the step have room for a position each.
-UNMASK_CALLS_HOST
-template <class Policy, class Answer>
-void place(const slot_memory<Policy>& m, Answer* answer) {
-  if (answer == nullptr) {
-    return;
-  }
-  const std::span<const placed_token> placed = answer->place_tokens();
-  if (placed.empty()) {
-    return;
-  }
+/// Lane 0: writes tokens that the constraints of a sequence place, and reports them. The entries of
+/// the step have room for a position each.
+template <class Policy>
+UNMASK_HD void write_placed(const slot_memory<Policy>& m, const placed_tokens& placed) {
   slot_state& s = *m.state;
   sequence_report& report = m.status->report;
   const range scored = m.status->next.score;
-  for (const placed_token& p : placed) {
+  for (index_t k = 0; k < placed.count; ++k) {
+    const placed_token& p = placed.first[k];
     s.tokens[p.position] = p.token;
     m.marks[p.position] = mark::committed;
     if (scored.contains(p.position)) {
@@ -300,14 +316,30 @@ void place(const slot_memory<Policy>& m, Answer* answer) {
     ++report.committed;
     ++(p.is_certain ? report.filled : report.forced);
   }
-  const auto count = static_cast<index_t>(placed.size());
-  const auto at = [&](index_t i) { return placed[static_cast<std::size_t>(i)]; };
+  const index_t count = placed.count;
+  const auto at = [&](index_t i) { return placed.first[i]; };
   report.last_commits = merge_placed(
       m.entries, report.last_commits, count, [&](index_t i) { return entry_of(m, at(i)); });
   if (m.traced != nullptr) {
     report.last_candidates = merge_placed(m.traced, report.last_candidates, count, [&](index_t i) {
       return candidate_of(entry_of(m, at(i)), at(i).is_certain);
     });
+  }
+}
+
+/// Writes the tokens that the constraints of a sequence place.
+UNMASK_CALLS_HOST
+template <class Policy, class Answer>
+UNMASK_HD void
+place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    if (answer != nullptr) {
+      const placed_tokens placed = answer->place_tokens(t);
+      if (t.lane() == 0 && placed.count > 0) {
+        write_placed(m, placed);
+      }
+      t.sync();
+    }
   }
 }
 

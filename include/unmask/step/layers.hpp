@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/step/choose.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/context.hpp>
 
 /// Per-layer position selection: which positions enter a pass, which each layer computes, which
 /// have logits at its end. One implementation for every backend, as for the rest of a step; a
@@ -137,9 +137,9 @@ UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>&
 template <class Policy>
 UNMASK_HD void
 set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_info& at) {
-  next.refresh = !layered_now(*m.policy) || m.state->reached == 0;
+  next.refresh = !layered_now(m) || m.state->reached == 0;
   if constexpr (Policy::caches) {
-    if (caches_now(*m.policy)) {
+    if (caches_now(m)) {
       constexpr std::size_t I = layers::cache_index<Policy>;
       auto context = context_of<I>(m, 0, at);
       next.refresh = true;
@@ -238,7 +238,7 @@ enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t 
 template <class Policy>
 UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
-    if (!layered_now(*m.policy)) {
+    if (!layered_now(m)) {
       return;
     }
     const plan& next = m.status->next;

@@ -123,7 +123,7 @@ template <class Policy>
     // A committed candidate: why it is one.
     const bool competed =
         o == outcome::rewins || o == outcome::loses || e.outcome == candidate_outcome::kept;
-    e.part = competed && remasks_now(*m.policy) ? remasking_part(m) : e.part;
+    e.part = competed && remasks_now(m) ? remasking_part(m) : e.part;
   }
   const float none = math::from_bits(0x7fc00000U);
   e.confidence = c.valid() ? c.confidence() : 0.0F;
@@ -149,9 +149,8 @@ template <class Policy>
     e.part = text_index_of<detail::part_that<Policy, &part_traits::branches>>(*m.policy);
   }
   if constexpr (Policy::beams) {
-    e.part = beams_now(*m.policy)
-                 ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)
-                 : e.part;
+    e.part = beams_now(m) ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)
+                          : e.part;
   }
   e.confidence = math::exp_nonpositive(placed.log_probability);
   e.margin = math::from_bits(0x7fc00000U);

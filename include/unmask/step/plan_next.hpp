@@ -29,7 +29,7 @@ template <class Policy, class Answer>
 UNMASK_HD void
 write_final(const slot_memory<Policy>& m, index_t i, token_id token, Answer* answer) {
   const index_t position = m.status->next.score.first + i;
-  const bool is_in = answer->admits(position, token);
+  const bool is_in = answer->admits(serial{}, position, token);
   if (is_in) {
     answer->write(position, token);
     m.state->tokens[position] = token;
@@ -59,7 +59,7 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
     for (index_t n = 0; n < visits; ++n) {
       const index_t i = ranked_first(m, count, n);
       if (m.roles[i] == role::refused && (n < count || m.ranks[i] < 0)) {  // once
-        answer->rows.read(answer->rows.backend, m.slot, i);
+        read_row_again(m, i, answer);
         write_final(m, i, m.row(i).valid() ? final_token(m, i) : m.row(i).token, answer);
       }
     }
@@ -162,16 +162,14 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   }
   if (next.end != ending::running) {
     end_beam(m);
-    if (!renoises_now(*m.policy) ||
-        q.step == 0) {  // a canvas that ends before its first step has no rows
+    if (!renoises_now(m) || q.step == 0) {  // a canvas that ends before its first step has no rows
       end_of_answer = answer_end(m, next.end);
       fill(m);
     } else if constexpr (Policy::renoises) {
       conclude(m, m.status->next.score, answer);
       end_of_answer = answer_end(m, next.end);
     }
-  } else if (q.masked_count == 0 && (!paces_now(*m.policy) || is_over) &&
-             (is_over || !goes_on(m, at))) {
+  } else if (q.masked_count == 0 && (!paces_now(m) || is_over) && (is_over || !goes_on(m, at))) {
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};
@@ -191,7 +189,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     }
     place_members(m, next);
     if constexpr (Policy::shadows) {
-      next.shadow = shadows_now(*m.policy) ? next.score : range{};
+      next.shadow = shadows_now(m) ? next.score : range{};
     }
     if constexpr (Policy::branches) {
       next.branch_last[0] = next.score.last;
@@ -260,7 +258,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < (probes_now(*m.policy) ? Policy::probes : 0); ++k) {
+      for (index_t k = 0; k < (probes_now(m) ? Policy::probes : 0); ++k) {
         m.probed[i * Policy::probes + k].token = no_token;
       }
       if (!m.reads(i)) {
@@ -276,13 +274,13 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
         track<mark::masked>(m, list, m.cell_of(position), at);
       } else {
         track<mark::committed>(m, list, m.cell_of(position), at);
-        if (tracks_current_now(*m.policy)) {
+        if (tracks_current_now(m)) {
           list.add(m.state->tokens[position]);
         }
       }
       if constexpr (Policy::branches) {
         const index_t placed = next.placed(next.branches).last;
-        for (index_t k = 0; k < (reads_sequence_now(*m.policy) ? placed : 0); ++k) {
+        for (index_t k = 0; k < (reads_sequence_now(m) ? placed : 0); ++k) {
           list.add(next.branch[k].token);
         }
       }

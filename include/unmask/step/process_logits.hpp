@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/branches.hpp>
+#include <unmask/step/soft_tokens.hpp>
 
 /// Processing of the rows of a step before the decision: edits after the read, and data for the
 /// next step.
@@ -43,8 +44,8 @@ UNMASK_HD bool process_row(const slot_memory<Policy>& m, index_t branch, index_t
 /// are processed before the truncation, while they are read.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool processes_rows(const slot_memory<Policy>& m) {
-  return (processes_now(*m.policy) || tracks_current_now(*m.policy)) &&
-         !(slot_memory<Policy>::tracks && truncates_now(*m.policy));
+  return (processes_now(m) || tracks_current_now(m)) &&
+         !(slot_memory<Policy>::tracks && truncates_now(m));
 }
 
 /// Processes each row that was read, if a part changes rows or has tracked tokens.
@@ -55,8 +56,8 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      if (m.reads(winner_of(m), i)) {
-        static_cast<void>(process_row(m, winner_of(m), i));
+      if (m.reads(winner_of(m), i) && !process_row(m, winner_of(m), i)) {
+        forget_untracked(m, i);
       }
     }
     t.sync();
@@ -67,8 +68,8 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] index_t i) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    if (processes_rows(m)) {
-      static_cast<void>(process_row(m, winner_of(m), i));
+    if (processes_rows(m) && !process_row(m, winner_of(m), i)) {
+      forget_untracked(m, i);
     }
   }
 }
@@ -77,7 +78,7 @@ void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused
 template <class Policy>
 UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
-    if (!compares_now(*m.policy)) {
+    if (!compares_now(m)) {
       return;
     }
     const range read = m.read_range();

@@ -24,7 +24,7 @@ reductions_of(const slot_memory<Policy>& m,
               role is,
               const step_info& at) {
   step_reductions_of<Policy> out{};
-  detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
+  for_each_active_part<active_parts::reduces_now>(m, [&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
     if (!reduces_over<part_type>(is)) {
@@ -40,10 +40,11 @@ reductions_of(const slot_memory<Policy>& m,
 
 /// Merges the reductions of one position into the sums.
 template <class Policy>
-UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum,
+UNMASK_HD void merge_step_reductions(const slot_memory<Policy>& m,
+                                     step_reductions_of<Policy>& sum,
                                      const step_reductions_of<Policy>& of_one,
                                      role is) {
-  detail::for_each_part<Policy, &part_traits::reduces>([&](auto part) {
+  for_each_active_part<active_parts::reduces_now>(m, [&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
     using step_reduction = step_reduction_of<part_type>;
@@ -60,6 +61,9 @@ UNMASK_HD void merge_step_reductions(step_reductions_of<Policy>& sum,
 template <class Policy>
 UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::reduces) {
+    if (!reduces_now(m)) {
+      return;
+    }
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
       return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
@@ -77,7 +81,7 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
       step_reductions_of<Policy> sum{};
       for (index_t i = 0; i < size; ++i) {
         if (counts(i)) {
-          merge_step_reductions<Policy>(sum, m.candidate_reductions[i], m.roles[i]);
+          merge_step_reductions(m, sum, m.candidate_reductions[i], m.roles[i]);
         }
       }
       *m.step_reductions = sum;
@@ -156,7 +160,7 @@ template <class Policy>
 UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::ends_blocks>;
   if constexpr (I < Policy::part_total) {
-    if (!ends_blocks_now(*m.policy)) {
+    if (!ends_blocks_now(m)) {
       return;
     }
     range& scored = m.status->next.score;
@@ -180,7 +184,7 @@ UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
 /// Ranks again by the step reduction, if the ranking reads it.
 template <class Policy>
 UNMASK_HD void rank_by_reduction(const auto& t, const slot_memory<Policy>& m) {
-  if (ranks_by_reduction_now(*m.policy)) {
+  if (ranks_by_reduction_now(m)) {
     rank(t, m);
   }
 }
@@ -213,6 +217,9 @@ UNMASK_HD inline void store_ranks(const auto& t, const slot_arrays& m, index_t c
 template <class Policy>
 UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (stages<Policy>::costs > 0) {
+    if (!costs_now(m)) {
+      return;
+    }
     for (index_t r = t.lane(); r < count; r += t.lanes()) {
       m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
     }
@@ -249,13 +256,15 @@ template <class Policy>
   s.rank = r;
   s.candidates = count;
   if constexpr (stages<Policy>::costs > 0) {
-    s.cost_before = m.cost_before[r];
-    s.largest_before = m.largest_before[r];
+    if (costs_now(m)) {
+      s.cost_before = m.cost_before[r];
+      s.largest_before = m.largest_before[r];
+    }
   }
   s.best_score = score_at(m, 0);
   s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
   if constexpr (Policy::needs_spans) {
-    s.span_rank = span_rank_of(m, i);
+    s.span_rank = spans_now(m) ? span_rank_of(m, i) : 0;
   }
   if constexpr (Policy::anchors) {
     s.anchor_distance = anchor_distance_of(m, i, radius);

@@ -74,7 +74,7 @@ template <class Policy>
 UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::reconsiders) {
-    if (!reconsiders_now(*m.policy) || hides(m)) {
+    if (!reconsiders_now(m) || hides(m)) {
       return;
     }
     const range scored = m.status->next.score;

@@ -45,7 +45,7 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
                             [[maybe_unused]] const slot_memory<Policy>& m) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::remasks_least>;
   if constexpr (I < Policy::part_total) {
-    if (!remasks_least_now(*m.policy)) {
+    if (!remasks_least_now(m)) {
       return;
     }
     const auto& part = m.policy->template part_at<I>();

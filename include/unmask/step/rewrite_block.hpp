@@ -240,7 +240,7 @@ template <class Policy>
 UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
                              [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::rewrites_blocks) {
-    if (!rewrites_blocks_now(*m.policy)) {
+    if (!rewrites_blocks_now(m)) {
       return;
     }
     const range scored = m.status->next.score;
@@ -268,7 +268,7 @@ template <class Policy>
 UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
                          [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::rewrites_blocks) {
-    if (!rewrites_blocks_now(*m.policy)) {
+    if (!rewrites_blocks_now(m)) {
       return;
     }
     slot_state& s = *m.state;

@@ -3,7 +3,6 @@
 
 #include <unmask/core/policy.hpp>
 #include <unmask/stats/row.hpp>
-#include <unmask/step/active.hpp>
 #include <unmask/step/slot_arrays.hpp>
 
 #include <type_traits>
@@ -81,7 +80,7 @@ struct slot_memory : slot_arrays {
   /// True if the row of scored position i has to be read: it is masked, or committed and edited.
   [[nodiscard]] UNMASK_HD bool reads(index_t i) const {
     if constexpr (Policy::layered) {
-      if (layered_now(*policy) && layers.row_of[i] < 0) {
+      if (layered_now(*this) && layers.row_of[i] < 0) {
         return false;  // its row left the pass
       }
     }
@@ -92,7 +91,7 @@ struct slot_memory : slot_arrays {
     }
     const mark what = marks[status->next.score.first + i];
     if constexpr (Policy::edits_tokens) {
-      return what == mark::masked || (what == mark::committed && edits_tokens_now(*policy));
+      return what == mark::masked || (what == mark::committed && edits_tokens_now(*this));
     } else {
       return what == mark::masked;
     }
@@ -174,7 +173,7 @@ struct slot_memory : slot_arrays {
   /// Sets the row of the previous step, which the read of scored position i reads and overwrites.
   UNMASK_HD void load_previous_row(row_options& in, index_t i) const {
     if constexpr (Policy::compares) {
-      if (compares_now(*policy)) {
+      if (compares_now(*this)) {
         const index_t cell = cell_of(status->next.score.first + i);
         in.previous = previous + static_cast<std::ptrdiff_t>(cell) * vocab;
         in.before = previous_rows[cell];

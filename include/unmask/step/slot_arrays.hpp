@@ -3,7 +3,7 @@
 
 #include <unmask/core/logits.hpp>
 #include <unmask/core/part/sequence_view.hpp>
-#include <unmask/core/walk.hpp>
+#include <unmask/step/active.hpp>
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
@@ -58,6 +58,8 @@ struct slot_state {
   bool decides_again = false;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
+  /// The parts that a policy by name uses in each stage.
+  active_parts active;
 };
 
 /// Role of a scored position between ranking and commit.
@@ -161,6 +163,8 @@ class array_layout {
 
 using slot_layout = array_layout<64>;
 
+struct soft_rows;
+
 /// The arrays of a slot whose size depends on what the policy does.
 struct slot_needs {
   index_t branches = 0;          ///< branches of lookahead, drafts or a beam
@@ -209,6 +213,7 @@ struct slot_arrays {
   std::ptrdiff_t rows = places * (1 + needs.branches);
 
   slot_status* status = nullptr;  ///< not in the block: those of all slots are contiguous
+  soft_rows* soft = nullptr;      ///< likewise; null for a sequence that asks for no soft tokens
   slot_state* state = at.take<slot_state>(1);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
   /// policy compares rows.

@@ -38,6 +38,7 @@ template <class Policy>
       if (!phase::process_row(
               m, branch, i)) {  // an allowed_tokens has left the tracked tokens only
         held.clear();
+        phase::forget_untracked(m, i);
       }
     }
   }

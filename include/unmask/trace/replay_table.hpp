@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -38,6 +39,9 @@ class replay_table {
     check_shape(s);
     for (const traced_step& step : s.steps) {
       add(step);
+      if (step.first_moved >= 0) {
+        move(step);
+      }
     }
     index_t freeze = s.shape.length;
     for (std::size_t i = steps_.size(); i-- > 0;) {
@@ -51,6 +55,7 @@ class replay_table {
     steps_.emplace_back();  // so that the view of an empty trace is one, too
     view_.steps = steps_.data();
     view_.entries = entries_.data();
+    view_.moves = moves_.data();
   }
   /// Moves the arrays; views stay valid.
   replay_table(replay_table&&) = default;
@@ -63,6 +68,8 @@ class replay_table {
   [[nodiscard]] std::span<const replay_step> steps() const { return steps_; }
   /// The entries, for a copy on a device.
   [[nodiscard]] std::span<const replay_entry> entries() const { return entries_; }
+  /// The moves, for a copy on a device.
+  [[nodiscard]] std::span<const replay_move> moves() const { return moves_; }
   /// The tokens before the first step, to start the sequence with.
   [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_; }
   /// A byte for each position, 0 = fixed: start_options::editable.
@@ -70,6 +77,10 @@ class replay_table {
 
  private:
   enum class state : std::uint8_t { fixed, masked, committed };
+  struct place {
+    token_id token = no_token;
+    state is = state::masked;
+  };
 
   [[noreturn]] static void
   fail(const traced_step& step, index_t position, const std::string& what) {
@@ -99,9 +110,20 @@ class replay_table {
       }
       editable_[static_cast<std::size_t>(p)] = 0;
     }
-    for (const std::uint8_t is_masked : editable_) {
-      state_.push_back(is_masked != 0 ? state::masked : state::fixed);
+    text_.reserve(length);
+    for (std::size_t p = 0; p < length; ++p) {
+      text_.push_back(editable_[p] != 0 ? place{view_.mask, state::masked}
+                                        : place{s.tokens[p], state::fixed});
     }
+    const bool grows = s.begin_length > 0;
+    if (grows && (s.begin_length < g.prompt_length || s.begin_length > g.length)) {
+      throw std::invalid_argument("trace: slot " + std::to_string(s.slot) + " begins with " +
+                                  std::to_string(s.begin_length) +
+                                  " positions, more than its length or fewer than its prompt");
+    }
+    view_.begin_length = grows ? s.begin_length : g.length;
+    view_.moves_text = view_.begin_length < g.length;
+    text_.resize(static_cast<std::size_t>(view_.begin_length));
   }
 
   void add(const traced_step& step) {
@@ -110,8 +132,8 @@ class replay_table {
     if (step.step != index) {
       fail(step, step.score.first, "the step must be " + std::to_string(index));
     }
-    if (step.score.first < g.prompt_length || step.score.last > g.length ||
-        step.score.first >= step.score.last) {
+    if (step.score.first < g.prompt_length || step.score.last > length() ||
+        step.score.first > step.score.last) {
       fail(step, step.score.first, "the scored range must lie in the answer");
     }
     const auto first = static_cast<index_t>(entries_.size());
@@ -133,6 +155,9 @@ class replay_table {
     }
     const index_t pass = std::clamp(step.keys.last, step.score.last, g.length);
     steps_.push_back({step.score, pass, 0, first, static_cast<index_t>(entries_.size())});
+    const auto first_move = static_cast<index_t>(moves_.size());
+    steps_.back().first_move = first_move;
+    steps_.back().last_move = first_move;
     view_.reach = std::max(view_.reach, step.score.size());
   }
 
@@ -140,52 +165,131 @@ class replay_table {
   void commit_before(const traced_step& step, index_t position, token_id token) {
     check_token(step, position, token);
     check_written(step, position, token);
-    state& now = state_[static_cast<std::size_t>(position)];
+    place& now = text_[static_cast<std::size_t>(position)];
     const bool has_step = !steps_.empty();
     const auto begin = entries_.begin() + (has_step ? steps_.back().first : 0);
     const auto end = entries_.begin() + (has_step ? steps_.back().last : 0);
     const auto at = std::lower_bound(
         begin, end, position, [](const replay_entry& e, index_t p) { return e.position < p; });
-    if (now != state::masked || at == end || at->position != position) {
+    if (now.is != state::masked || at == end || at->position != position) {
       fail(step, position, "the token of a branch must be a masked candidate of the step before");
     }
     *at = {position, token, replay_action::commit};
-    now = state::committed;
+    now = {token, state::committed};
   }
 
   [[nodiscard]] replay_action action_of(const traced_step& step, std::size_t i) {
     const index_t p = step.position[i];
-    state& now = state_[static_cast<std::size_t>(p)];
+    place& now = text_[static_cast<std::size_t>(p)];
     const candidate_outcome outcome = step.outcome[i];
     const bool was_committed = outcome == candidate_outcome::replaced ||
                                outcome == candidate_outcome::remasked ||
                                outcome == candidate_outcome::kept;
-    if (now != (was_committed ? state::committed : state::masked)) {
+    if (now.is != (was_committed ? state::committed : state::masked)) {
       fail(step,
            p,
-           now == state::fixed       ? "it is fixed"
-           : now == state::committed ? "it is committed already; a canvas cannot be replayed"
-                                     : "it is masked, there is no token to change");
+           now.is == state::fixed       ? "it is fixed"
+           : now.is == state::committed ? "it is committed already; a canvas cannot be replayed"
+                                        : "it is masked, there is no token to change");
     }
     check_token(step, p, step.token[i]);
     switch (outcome) {
     case candidate_outcome::committed:
     case candidate_outcome::forced:
       check_written(step, p, step.token[i]);
-      now = state::committed;
+      now = {step.token[i], state::committed};
       return replay_action::commit;
     case candidate_outcome::replaced:
       check_written(step, p, step.token[i]);
+      now.token = step.token[i];
       view_.edits = true;
       return replay_action::replace;
     case candidate_outcome::remasked:
       view_.edits = true;
       ++view_.remasked;
-      now = state::masked;
+      now = {view_.mask, state::masked};
       return replay_action::remask;
     default:
       return replay_action::hold;
     }
+  }
+
+  [[nodiscard]] index_t length() const { return static_cast<index_t>(text_.size()); }
+
+  // Adds the moves that lead from the text to that after a step. Which of two equal tokens moved is
+  // not in a trace, and changes no decision: no part that goes with text that moves keeps state at
+  // positions, and a trace edits no token that is fixed.
+  void move(const traced_step& step) {
+    const range block = step.score;
+    const index_t first = step.first_moved;
+    const index_t end = first + static_cast<index_t>(step.after.size());
+    const bool ends = block.last == length();
+    if (first < block.first || first > block.last || end > view_.shape.length ||
+        (!ends && end != length())) {
+      fail(step, first, "the text that moved must lie in the scored range, or end with it");
+    }
+    const auto after = [&](index_t p) {
+      return p < first ? text_[static_cast<std::size_t>(p)].token
+                       : step.after[static_cast<std::size_t>(p - first)];
+    };
+    for (index_t p = block.last; !ends && p < end; ++p) {
+      if (after(p) != text_[static_cast<std::size_t>(p)].token) {
+        fail(step, p, "text after the scored range has moved, too");
+      }
+    }
+    const index_t last = ends ? end : block.last;
+    std::vector<place> moved(text_.begin(), text_.begin() + block.first);
+    index_t from = block.first;
+    index_t inserts = 0;
+    index_t to = block.first;
+    for (; from < block.last && to < last; ++to) {
+      const token_id token = after(to);
+      check_token(step, to, token);
+      // The text changes at `first`, also where the tokens are equal.
+      const bool is_first = to == first && from == first;
+      if (token == view_.mask &&
+          (is_first || text_[static_cast<std::size_t>(from)].token != token)) {
+        ++inserts;
+        moved.push_back({view_.mask, state::masked});
+        continue;
+      }
+      while (from < block.last && ((is_first && from == first) ||
+                                   text_[static_cast<std::size_t>(from)].token != token)) {
+        moves_.push_back({from - block.first, -1});
+        ++from;
+      }
+      if (from == block.last) {
+        break;
+      }
+      if (inserts > 0) {
+        moves_.push_back({from - block.first, inserts});
+      }
+      inserts = 0;
+      moved.push_back(text_[static_cast<std::size_t>(from)]);
+      ++from;
+    }
+    if (inserts > 0 && from < block.last) {
+      moves_.push_back({from - block.first, inserts});
+    }
+    for (; to < last && after(to) == view_.mask; ++to) {
+      moved.push_back({view_.mask, state::masked});
+    }
+    replay_step& now = steps_.back();
+    now.last_move = static_cast<index_t>(moves_.size());
+    now.size = to - block.first;
+    now.appended = last - to;
+    for (; to < last; ++to) {
+      now.token = now.token == no_token ? after(to) : now.token;
+      check_token(step, to, now.token);
+      if (after(to) != now.token || now.token == view_.mask || !ends) {
+        fail(step, to, "token " + std::to_string(after(to)) + " was nowhere before the step");
+      }
+      moved.push_back({now.token, state::committed});
+    }
+    moved.insert(
+        moved.end(), text_.begin() + block.last, ends ? text_.begin() + block.last : text_.end());
+    text_ = std::move(moved);
+    view_.moves_text = true;
   }
 
   void check_token(const traced_step& step, index_t position, token_id token) const {
@@ -205,9 +309,10 @@ class replay_table {
   replay_view view_;
   std::vector<token_id> tokens_;
   std::vector<std::uint8_t> editable_;
-  std::vector<state> state_;
+  std::vector<place> text_;  // before the next step
   std::vector<replay_step> steps_;
   std::vector<replay_entry> entries_;
+  std::vector<replay_move> moves_;
 };
 
 }  // namespace unmask

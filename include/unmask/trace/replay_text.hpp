@@ -26,12 +26,12 @@ class loaded_replay {
   /// Takes a sequence of a trace, by index. Of a trace whose policy is not known, as that of
   /// another program, tokens and steps are replayed, and the logits are taken as they are. `files`
   /// reads the file that the policy of the trace names, if any. Errors: std::invalid_argument of
-  /// replay_table and of read_policy for trace::policy.
+  /// replay_table and of read_policy for traced_sequence::policy.
   explicit loaded_replay(const trace& from,
                          std::size_t sequence = 0,
                          const file_source& files = contents_of_file)
       : table_(from, sequence)
-      , recorded_(recorded_policy(from.policy, files)) {
+      , recorded_(recorded_policy(from.sequences[sequence].policy, files)) {
     static_cast<void>(policy());
   }
 

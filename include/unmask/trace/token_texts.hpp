@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/core/plan.hpp>
-#include <unmask/trace/json_text.hpp>
+#include <unmask/text/json_text.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,11 +35,17 @@ inline constexpr std::array<std::string_view, 6> trace_endings = [] {
 /// sink throws.
 using trace_sink = std::function<bool(std::string_view)>;
 
+/// A policy of one sequence.
+struct trace_policy {
+  std::string text;                ///< Its text.
+  std::vector<std::string> parts;  ///< Its parts in written order: part_texts().
+};
+
 /// Contents of a trace that its session does not know.
 struct trace_head {
   std::string model;               ///< Name of the model.
   model_info info;                 ///< The model that the session was made with.
-  std::string policy;              ///< Text of the policy.
+  std::string policy;              ///< Text of the policy of sequences that name none.
   std::vector<std::string> parts;  ///< Its parts in written order: part_texts().
   /// Returns the text of a token of the vocabulary; empty: the trace has none. What it throws comes
   /// out of trace_writer; the line is written without this text, which is requested again where
@@ -59,6 +66,10 @@ struct trace_sequence {
   /// Whether a constraint filled positions before the first pass: those without a mask are then
   /// fixed, too.
   bool is_filled = false;
+  /// Its policy. Null: that of the head.
+  std::shared_ptr<const trace_policy> policy = {};
+  /// Positions that it has at its start, prompt included, if the answer may grow; 0: all.
+  index_t begin_length = 0;
 };
 
 }  // namespace unmask

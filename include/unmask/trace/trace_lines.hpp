@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/core/request.hpp>
-#include <unmask/trace/json_text.hpp>
+#include <unmask/text/json_text.hpp>
 #include <unmask/trace/token_texts.hpp>
 #include <unmask/trace/trace_head.hpp>
 #include <unmask/version.hpp>
@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,8 @@ struct slot_in_trace {
   std::span<const token_id> tokens = {};  ///< the caller's, until the end
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
+  std::shared_ptr<const trace_policy> policy = {};
+  index_t begin_length = 0;  ///< positions at the start; 0: all
   bool is_running = false;
   bool is_due = false;  ///< its step has been requested and not written
   std::size_t segment = 0;
@@ -54,8 +57,13 @@ class trace_lines {
   void raise() { texts_.raise(); }
 
   /// Makes room for lines about sequences of so many tokens that compute so many layers; the head
-  /// has as many tokens and fixed positions as `given`, of so many sequences.
-  void reserve(std::size_t length, std::size_t layers, std::size_t given, std::size_t sequences) {
+  /// has as many tokens and fixed positions as `given`, of so many sequences, whose own policies
+  /// take so many bytes.
+  void reserve(std::size_t length,
+               std::size_t layers,
+               std::size_t given,
+               std::size_t sequences,
+               std::size_t policies) {
     constexpr std::size_t names = 512;  // of all members of a line
     constexpr std::size_t whole = 12;   // bytes of a number, with its comma
     constexpr std::size_t real = 17;
@@ -64,15 +72,23 @@ class trace_lines {
     longest_ = std::max(longest_, length);
     const std::size_t step =
         names + (longest_ + 1) * (candidate + whole) + max_branches * branch + layers * whole;
-    std::size_t head = names * (1 + sequences) + given * whole +
-                       json_text::most_bytes(head_.model.size() + head_.policy.size());
-    for (const std::string& part : head_.parts) {
-      head += json_text::most_bytes(part.size());
-    }
+    const std::size_t head = names * (1 + sequences) + given * whole +
+                             json_text::most_bytes(head_.model.size()) +
+                             policy_bytes(head_.policy, head_.parts) + policies;
     line_.clear();
     line_.reserve(std::max(step, head));
     outcomes_.reserve(longest_ + 1);
     texts_.reserve(given + 2 * longest_ + 1 + max_branches);
+  }
+
+  /// Bytes of a policy in a line, at most.
+  [[nodiscard]] static std::size_t policy_bytes(std::string_view text,
+                                                std::span<const std::string> parts) {
+    std::size_t bytes = json_text::most_bytes(text.size());
+    for (const std::string& part : parts) {
+      bytes += json_text::most_bytes(part.size());
+    }
+    return bytes;
   }
 
   /// Writes the head, with the sequences of these slots.
@@ -93,14 +109,7 @@ class trace_lines {
     }
     member("layers", head_.info.layers);
     line_.close('}');
-    line_.key("policy");
-    line_.string(head_.policy);
-    line_.key("parts");
-    line_.open('[');
-    for (const std::string& part : head_.parts) {
-      line_.string(part);
-    }
-    line_.close(']');
+    write_policy(head_.policy, head_.parts);
     member("seed", first.empty() ? 0 : slots[first.front()].shape.seed);
     line_.key("sequences");
     line_.open('[');
@@ -233,7 +242,23 @@ class trace_lines {
     write_tokens(s.given);
     line_.key("fixed");
     line_.numbers(s.fixed);
+    if (s.policy != nullptr) {
+      write_policy(s.policy->text, s.policy->parts);
+    }
+    if (s.begin_length > 0 && s.begin_length < s.shape.length) {
+      member("begin_length", s.begin_length);
+    }
     line_.close('}');
+  }
+  void write_policy(std::string_view text, std::span<const std::string> parts) {
+    line_.key("policy");
+    line_.string(text);
+    line_.key("parts");
+    line_.open('[');
+    for (const std::string& part : parts) {
+      line_.string(part);
+    }
+    line_.close(']');
   }
 
   // Tokens, whose texts are then known to be needed.

@@ -3,7 +3,7 @@
 
 #include <unmask/core/math.hpp>
 #include <unmask/named/policy_text.hpp>
-#include <unmask/trace/json_reader.hpp>
+#include <unmask/text/json_reader.hpp>
 #include <unmask/trace/trace_head.hpp>
 
 #include <stdexcept>
@@ -37,6 +37,9 @@ struct traced_sequence {
   sequence_shape shape = {};           ///< Its geometry and seed.
   std::vector<token_id> tokens;        ///< Its tokens before the first step.
   std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
+  std::string policy;                  ///< Text of its policy: that of the trace, or its own.
+  std::vector<std::string> parts;      ///< Its parts.
+  index_t begin_length = 0;            ///< Positions at its start; 0: all.
   std::vector<traced_step> steps;      ///< Its steps in order.
   ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
   std::vector<token_id> final_tokens;  ///< Its tokens at the end; empty if it was cut before.
@@ -58,12 +61,18 @@ class trace_text_reader {
   [[nodiscard]] trace read(std::string_view text) {
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != text.npos; at = end + 1) {
       ++line_;
-      json_reader line(text.substr(at, end - at), line_);
+      json_reader line(text.substr(at, end - at), "trace", line_);
       has_head_ ? read_line(line) : read_head(line);
       line.finish();
     }
     if (!has_head_) {
       throw std::invalid_argument("trace: it has no whole line");
+    }
+    for (traced_sequence& s : all_.sequences) {
+      if (s.policy.empty() && s.parts.empty()) {
+        s.policy = all_.policy;
+        s.parts = all_.parts;
+      }
     }
     return std::move(all_);
   }
@@ -131,6 +140,12 @@ class trace_text_reader {
         in.list([&] { s.tokens.push_back(in.whole<token_id>()); });
       } else if (key == "fixed") {
         in.list([&] { s.fixed.push_back(in.whole<index_t>()); });
+      } else if (key == "policy") {
+        s.policy = in.string();
+      } else if (key == "parts") {
+        in.list([&] { s.parts.push_back(in.string()); });
+      } else if (key == "begin_length") {
+        s.begin_length = in.whole<index_t>();
       } else {
         in.skip();
       }

@@ -39,9 +39,10 @@ class trace_writer {
   trace_writer(trace_sink to, trace_head head)
       : lines_(std::move(to), std::move(head)) {}
 
-  /// Allocates for a sequence of so many tokens in a slot, so that start() does not: for a caller
-  /// that must not fail after it has started the session.
-  void reserve(index_t slot, std::size_t length) {
+  /// Allocates for a sequence of so many tokens in a slot, with a policy of its own if `policy` is
+  /// one, so that start() does not: for a caller that must not fail after it has started the
+  /// session.
+  void reserve(index_t slot, std::size_t length, const trace_policy* policy = nullptr) {
     if (!ok()) {
       return;
     }
@@ -54,6 +55,10 @@ class trace_writer {
     s.passes.reserve(1 + max_branches);
     s.branches.reserve(max_branches);
     longest_ = std::max(longest_, length);
+    if (policy != nullptr) {
+      policy_bytes_ =
+          std::max(policy_bytes_, detail::trace_lines::policy_bytes(policy->text, policy->parts));
+    }
     reserve_lines(static_cast<std::size_t>(math::max(lines_.model().layers, index_t{0})));
   }
 
@@ -64,12 +69,13 @@ class trace_writer {
     const sequence_report& report = session.report(sequence.slot);
     trace_sequence started = sequence;
     started.is_filled = report.filled > 0;
+    started.begin_length = report.end == ending::running ? report.answer_end : 0;
     start(started);
     return report.end == ending::running ? ok() : end(sequence.slot, report);
   }
   /// The same without the end: call end(), too.
   void start(const trace_sequence& sequence) {
-    reserve(sequence.slot, sequence.tokens.size());
+    reserve(sequence.slot, sequence.tokens.size(), sequence.policy.get());
     if (!ok()) {
       return;
     }
@@ -78,7 +84,9 @@ class trace_writer {
     s.slot = sequence.slot;
     s.shape = sequence.shape;
     s.tokens = sequence.tokens;
+    s.policy = sequence.policy;
     s.given.assign(sequence.tokens.begin(), sequence.tokens.end());
+    s.begin_length = sequence.begin_length;
     s.fixed.clear();
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
       const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;
@@ -206,7 +214,11 @@ class trace_writer {
     for (const state& s : slots_) {
       given += has_head_ ? 0 : s.given.capacity() + s.fixed.capacity();
     }
-    lines_.reserve(longest_, layers, std::max(given, 2 * longest_), slots_.size());
+    lines_.reserve(longest_,
+                   layers,
+                   std::max(given, 2 * longest_),
+                   slots_.size(),
+                   slots_.size() * policy_bytes_);
   }
 
   void write_head() {
@@ -230,6 +242,7 @@ class trace_writer {
   std::vector<state> slots_;
   std::vector<std::size_t> first_;  // slots of the sequences of the head
   std::size_t longest_ = 0;         // tokens of a sequence
+  std::size_t policy_bytes_ = 0;    // of a sequence's own policy
   std::int64_t forward_ = 0;
   bool has_head_ = false;
 };

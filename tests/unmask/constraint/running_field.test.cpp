@@ -315,7 +315,13 @@ struct counted_answer final : detail::constrained_answer {
   bool reads_again() override { return false; }
   token_id lowest(index_t) override { return no_token; }
   bool place(index_t) override { return false; }
-  std::span<const detail::placed_token> place_tokens() override { return {}; }
+  detail::placed_tokens place_tokens() override { return {}; }
+  std::size_t fields() override { return 0; }
+  void check_field(std::size_t) override {}
+  step::field_walk_sizes sizes(std::size_t) override { return {}; }
+  void write_tables(std::size_t, step::field_walk&) override {}
+  std::uint32_t state_of(std::size_t, const std::uint32_t*) override { return 0; }
+  bool is_met(std::size_t, const std::uint32_t*) override { return false; }
   bool finish(const token_id*, const mark*) override { return true; }
   std::uint32_t state(std::size_t) override { return 0; }
   commit_entry* entries() override { return nullptr; }

@@ -59,8 +59,7 @@ TEST(knob, of_a_part_is_named_after_it) {
   EXPECT_EQ(problem_of(threshold{2.0F}), "threshold::value must be in [0, 1], got 2");
   EXPECT_EQ(problem_of(entropy_bound{-1.0F}),
             "entropy_bound::bound must be at least 0 nats, got -1");
-  EXPECT_EQ(problem_of(temperature{0.0F}),
-            "temperature::value must be at least 1e-06 (least_temperature), got 0");
+  EXPECT_EQ(problem_of(temperature{0.0F}), "temperature::value must be at least 1e-06, got 0");
   EXPECT_EQ(problem_of(eos_penalty{infinite}),
             "eos_penalty::penalty must be a finite number, got inf");
   EXPECT_EQ(problem_of(lookahead{.lowest_share = 0.0F}),

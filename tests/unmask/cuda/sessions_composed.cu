@@ -3,6 +3,7 @@
 // session does: what a user of the library writes.
 
 #include <unmask/cuda.cuh>
+#include <unmask/policy/presets/released.hpp>
 
 #include <type_traits>
 
@@ -19,3 +20,22 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::skipping_rows)>>;
+
+namespace unmask::testing {
+namespace {
+
+template <class Policy>
+void decide_with(const Policy&) {
+  device::decide_slots<<<1, 32>>>(device::session_device_view<Policy>{}, false);
+}
+
+}  // namespace
+
+// A rule of released code that no text names: compiled, so that it calls nothing that kernels
+// cannot call, and not launched.
+void decide_as_released();
+void decide_as_released() {
+  decide_with(released::dinfer_threshold(0.9F));
+}
+
+}  // namespace unmask::testing

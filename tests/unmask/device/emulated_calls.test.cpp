@@ -9,12 +9,12 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <typeinfo>
 #include <vector>
 
 #include "support/sessions_beside.hpp"
 #include "unmask/device/emulated_launches.hpp"
 #include "unmask/device/policies.hpp"
+#include "unmask/device/texts.hpp"
 
 namespace unmask::testing::emulated_calls_test {
 namespace {
@@ -69,9 +69,13 @@ struct one_step {
 
 template <element T>
 void expect_one_launch_a_step() {
-  for_each_of(every_part_2{}, [](const auto& p) {  // among them branches, draws, previous rows
-    SCOPED_TRACE(typeid(p).name());
-    one_step<std::remove_cvref_t<decltype(p)>, T> one(p);
+  for (const char* const text : {"threshold(0.4) + lookahead(2, 0.5) + block_pipeline(0.2, 0.6, 3)",
+                                 "steps_per_block(4) + sampling(0.8)",
+                                 "stable_and_confident(0.2, 0.5)",
+                                 "tokens_per_step(2) + remask_current_below(0.3, 2)",
+                                 "tokens_per_step(1) + sampling + top_k(90)"}) {
+    SCOPED_TRACE(text);
+    one_step<named_policy, T> one(read_policy(text));
     for (int i = 0; i < 3; ++i) {
       one.ask();
       ASSERT_TRUE(one.request);
@@ -79,7 +83,7 @@ void expect_one_launch_a_step() {
       one.s.supply(one.logits->view(one.request->rows), one.logits->modifiers());
       EXPECT_EQ(since(before), (calls{{"launch", 1}}));
     }
-  });
+  }
 }
 
 TEST(RuntimeCalls, AStepIsOneLaunchAndNothingElse) {

@@ -17,6 +17,7 @@
 #include "support/dice.hpp"
 #include "support/emulated_block.hpp"
 #include "unmask/device/policies.hpp"
+#include "unmask/device/texts.hpp"
 
 namespace unmask::testing::emulated_decide_test {
 namespace {
@@ -31,13 +32,15 @@ struct lone_slot {
   std::vector<std::uint32_t> supplied;
   device::session_device_view<Policy> device_view;
 
-  lone_slot(const session_capacity& capacity, const std::vector<token_id>& prompt)
+  lone_slot(const Policy& p, session_capacity capacity, const std::vector<token_id>& prompt)
       : tokens(prompt)
-      , memory(step::slot_bytes<Policy>(capacity) + step::slot_layout::alignment) {
+      , memory(step::slot_bytes<Policy>(step::needs_of(p, capacity), capacity) +
+               step::slot_layout::alignment) {
     auto at = reinterpret_cast<std::uintptr_t>(memory.data());
     at = (at + step::slot_layout::alignment - 1) / step::slot_layout::alignment *
          step::slot_layout::alignment;
-    m = step::slot_at<Policy>(reinterpret_cast<std::byte*>(at), capacity);
+    m = step::slot_at<Policy>(
+        reinterpret_cast<std::byte*>(at), step::needs_of(p, capacity), capacity);
     m.status = &status;
     supplied.resize(static_cast<std::size_t>(1 + capacity.branches));
     device_view.slots = &m;
@@ -86,7 +89,6 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
         continue;
       }
       a.m.row(branch, i) = any_record<Policy::required>(d, vocab);
-      b.m.row(branch, i) = a.m.row(branch, i);
       const tracked_logits kept = a.m.kept_apart(branch, i);
       const tracked_logits twin = b.m.kept_apart(branch, i);
       ASSERT_EQ(kept.count, twin.count);
@@ -95,12 +97,20 @@ void read_rows(const lone_slot<Policy>& a, const lone_slot<Policy>& b, index_t v
         kept.logits[k] = d.real(-3, 3);
         twin.logits[k] = kept.logits[k];
       }
-      // Tracked tokens are not in the record.
-      while (a.m.row(branch, i).token != no_token &&
-             find_token(kept.tokens, kept.count, a.m.row(branch, i).token) >= 0) {
-        a.m.row(branch, i).token = d.within(0, vocab - 1);
-        b.m.row(branch, i).token = a.m.row(branch, i).token;
+      // Tracked tokens are not in the record, which is empty if they are all.
+      const auto is_tracked = [&](token_id v) {
+        return find_token(kept.tokens, kept.count, v) >= 0;
+      };
+      record<Policy::required>& row = a.m.row(branch, i);
+      token_id v = 0;
+      while (v < vocab && is_tracked(v)) {
+        ++v;
       }
+      while (row.token != no_token && v < vocab && is_tracked(row.token)) {
+        row.token = d.within(0, vocab - 1);
+      }
+      row = v < vocab ? row : record<Policy::required>::empty();
+      b.m.row(branch, i) = row;
     }
   }
 }
@@ -263,8 +273,8 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
   const std::vector<token_id> suppressed = {d.within(0, model.vocab - 1)};
   options.suppressed = suppressed;
 
-  lone_slot<Policy> alone(capacity, prompt);
-  lone_slot<Policy> together(capacity, prompt);
+  lone_slot<Policy> alone(p, capacity, prompt);
+  lone_slot<Policy> together(p, capacity, prompt);
   device::start_arguments<Policy> arguments{p, model, g};
   arguments.suppressed_count = suppressed_tokens(model, options, arguments.suppressed);
   arguments.editable = d.chance(0.5) ? editable.data() : nullptr;
@@ -309,8 +319,7 @@ class EmulatedDecide : public ::testing::TestWithParam<index_t> {};
 
 TEST_P(EmulatedDecide, EqualsOneLaneBitByBit) {
   const index_t lanes = GetParam();
-  for_each_policy([lanes](const auto& p) {
-    SCOPED_TRACE(typeid(p).name());
+  const auto decode_some = [lanes](const auto& p) {
     dice d(mixed(7, static_cast<std::uint64_t>(lanes)));
     int steps = 0;
     for (int round = 0; round < (lanes > 32 ? 3 : 8) && !HasFailure(); ++round) {
@@ -318,6 +327,14 @@ TEST_P(EmulatedDecide, EqualsOneLaneBitByBit) {
       steps += decode_with(p, lanes, d);
     }
     EXPECT_GT(steps, 3);
+  };
+  for (const char* const text : decoded_texts) {
+    SCOPED_TRACE(text);
+    decode_some(read_policy(text).of_model({.vocab = 20}));
+  }
+  for_each_of(composed{}, [&](const auto& p) {
+    SCOPED_TRACE(typeid(p).name());
+    decode_some(p);
   });
 }
 
@@ -325,7 +342,8 @@ INSTANTIATE_TEST_SUITE_P(Lanes, EmulatedDecide, ::testing::Values(1, 2, 7, 32, 6
 
 TEST(EmulatedDecide, AnIdleSlotIsLeftAlone) {
   const session_capacity capacity{.sequences = 1, .length = 8, .window = 4};
-  lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(capacity, {1, 2, 3, 4, 5, 6, 7, 8});
+  lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(
+      sure_ones, capacity, {1, 2, 3, 4, 5, 6, 7, 8});
   block_emulator block(32);
   block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
   EXPECT_FALSE(slot.status.next.started);
@@ -334,7 +352,7 @@ TEST(EmulatedDecide, AnIdleSlotIsLeftAlone) {
 
 TEST(EmulatedDecide, AStepWhoseLogitsAreNotThereIsNotTaken) {
   const session_capacity capacity{.sequences = 1, .length = 4, .window = 4, .branches = 1};
-  lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(capacity, {1, 2, 3, 4});
+  lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(sure_ones, capacity, {1, 2, 3, 4});
   device::start_arguments<std::remove_const_t<decltype(sure_ones)>> arguments{
       sure_ones, {.vocab = 9, .mask_token = 8}, {.length = 4}, slot.tokens.data()};
   block_emulator block(32);

@@ -87,6 +87,21 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
 }
 
 template <class Policy>
+cudaError_t launch_masks(const session_device_view<Policy>& device_view,
+                         const row_batch& batch,
+                         index_t window,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::emulate_grid(batch.count * window, 64, order, [&](index_t at) {
+      return [=, &device_view, &batch](const testing::emulated_block& b) {
+        write_mask(b, device_view, batch, at / window, at % window);
+      };
+    });
+  });
+}
+
+template <class Policy>
 cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,
                              std::size_t scratch,

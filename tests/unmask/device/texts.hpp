@@ -58,6 +58,7 @@ inline constexpr const char* decoded_texts[] = {
     "threshold(0.5) + edit_committed + lookahead(2) + sampling + top_k(4)",
     "joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)",
     "daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)",
+    "rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)",
     "any_of(frechet(0.4), finish(0.5, 0.1), moving_threshold(0.5, 0.2)) + "
     "block_at_delimiter([1, 3], 0.1, 0.5)",
     "position_frequency([1, 3], [0.2, 0.1], lambda=0.1) + "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The ends of the ranges that the check() of a part knows: the last value that is still taken, and
 // the next one. Ranges of single knobs are those of core/knob.
-#include <unmask/policy/commit/profile_store.hpp>
+#include <unmask/policy/commit/threshold_calibrator.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -163,18 +163,6 @@ TEST(range, of_a_calibrated_threshold) {
   EXPECT_TRUE(takes(of_ones, {.length = 8, .block_length = 1}));
   of_ones.block_length = 0;
   EXPECT_THROW(of_ones.check_values(), std::invalid_argument);
-}
-
-TEST(range, of_a_profile_store_has_blocks_of_one_position_and_up_to_its_cells) {
-  profile_store<4> store{calibrated_threshold<4>{}};
-  EXPECT_NO_THROW(static_cast<void>(store.begin("a", {.length = 4, .block_length = 1})));
-  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 4, .block_length = 0})),
-               std::invalid_argument);
-  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 5, .block_length = 1})),
-               std::invalid_argument);
-  EXPECT_NO_THROW(static_cast<void>(store.begin("a", {.length = 8, .block_length = 2})));
-  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 9, .block_length = 2})),
-               std::invalid_argument);
 }
 
 }  // namespace

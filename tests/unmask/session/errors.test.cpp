@@ -370,7 +370,7 @@ void expect_bad_part(const Part& usual, const Part& bad, const std::vector<std::
 
 TEST(start, refuses_knobs_of_parts_that_neither_rank_nor_commit) {
   expect_bad_part(temperature{}, temperature{0.0F}, {"temperature::value", "got 0", "at least"});
-  expect_bad_part(temperature{}, temperature{1e-45F}, {"temperature::value", "least_temperature"});
+  expect_bad_part(temperature{}, temperature{1e-45F}, {"temperature::value", "at least 1e-06"});
   expect_bad_part(temperature{}, temperature{-2.0F}, {"temperature::value", "got -2"});
   expect_bad_part(temperature{}, temperature{not_a_float}, {"temperature::value", "nan"});
   expect_bad_part(max_steps{}, max_steps{0}, {"max_steps::steps", "got 0", "at least 1"});
@@ -643,7 +643,7 @@ TEST(start, refuses_tokens_that_another_running_sequence_has) {
   for (const std::ptrdiff_t first : {1, 4, 7}) {
     SCOPED_TRACE(first);
     expect_refused<std::invalid_argument>([&] { start(2, first); },
-                                          {"tokens of slot", "overlap those of slot 1", "got 2"});
+                                          {"tokens of slot 2 overlap those of slot 1, which runs"});
   }
   EXPECT_EQ(tokens, before);
   start(0, 0);  // beside them

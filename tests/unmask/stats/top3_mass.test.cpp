@@ -3,7 +3,7 @@
 #include <unmask/host/read_row.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/stats/row.hpp>
-#include <unmask/step/position.hpp>
+#include <unmask/step/candidate.hpp>
 
 #include <gtest/gtest.h>
 

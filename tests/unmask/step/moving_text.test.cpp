@@ -173,10 +173,14 @@ TEST(moving_text, of_every_decode_ends_in_time_without_a_mask) {
                                    : "joint_threshold_indel(0." + std::to_string(d.within(1, 9)) +
                                          ", 0." + std::to_string(d.within(0, 9)) + ", " +
                                          std::to_string(d.within(0, 6)) + ", 2, 3)";
-    const named_policy parts = read_policy(text);
+    const bool is_dense = grows && d.chance(0.5);
+    const std::string dense = "rho_eos(" + std::to_string(d.within(1, 12)) + ", 0." +
+                              std::to_string(d.within(1, 9)) + ", " +
+                              std::to_string(d.within(1, 5)) + ", 0.2, 0.6)";
+    const named_policy parts = read_policy(is_dense ? dense : text);
     const model_info model{.vocab = 12,
                            .mask_token = 11,
-                           .eos_token = d.chance(0.5) ? 1 : no_token,
+                           .eos_token = is_dense || d.chance(0.5) ? 1 : no_token,
                            .suppress_mask = true};
     const index_t prompt = d.within(0, 5);
     const sequence_shape shape{.prompt_length = prompt,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
+#include <unmask/trace/replay_table.hpp>
 #include <unmask/trace/trace_reader.hpp>
 #include <unmask/trace/trace_writer.hpp>
 
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/observed_decode.hpp"
@@ -36,42 +38,80 @@ text after(text now, const traced_step& step) {
   return now;
 }
 
-/// Records decodes and reads the text after each pass from the trace. Returns how many steps moved
-/// text.
+constexpr index_t prompt = 2;
+
+/// A decode: its trace, and after each pass its text, segments, commits and remasked positions.
+struct decoded {
+  std::string lines;
+  std::vector<text> seen;
+  std::vector<std::vector<index_t>> passes;
+  std::vector<index_t> rows;
+  std::vector<std::tuple<index_t, index_t, token_id>> writes;
+  std::vector<float> log_probabilities;  ///< of the writes
+  text tokens;
+  sequence_report report;
+};
+decoded decode(const named_policy& parts,
+               const std::string& name,
+               const made_up_model& model,
+               const std::vector<std::uint8_t>& editable) {
+  decoded d;
+  model_info info = model.info();
+  info.eos_token = 0;
+  info.suppress_mask = name.find("indel") == std::string::npos;
+  d.tokens.assign(20, 1);
+  const sequence_shape shape{
+      .prompt_length = prompt, .length = 20, .block_length = 6, .seed = model.seed};
+  named_session s(info, {.sequences = 1, .length = 20, .window = 20, .trace = true});
+  trace_writer out([&](std::string_view line) { return d.lines += line, true; },
+                   {.model = "made up", .info = info, .policy = name, .parts = part_texts(name)});
+  s.start(0, parts, tokens_view<memory::host>(d.tokens.data(), 20), shape, {.editable = editable});
+  out.start({.slot = 0, .shape = shape, .tokens = d.tokens, .editable = editable.data()}, s);
+  while (const auto request = s.next()) {
+    out.request(*request, s);
+    const segment& g = request->segments[0];
+    d.passes.push_back({g.query.first, g.query.last, g.keys.last});
+    d.rows.push_back(request->rows);
+    const std::vector<float> logits =
+        requested_rows(*request, d.tokens, [&](const text& x, index_t p) {
+          std::vector<float> row(vocab);
+          model.row(x, p, row);
+          return row;
+        });
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab));
+    out.step(s);
+    const auto end = d.tokens.begin() + s.report().answer_end;
+    d.seen.emplace_back(d.tokens.begin(), end);
+    for (const candidate_entry& e : s.candidates()) {
+      const bool remasks = e.outcome == candidate_outcome::remasked;
+      if (e.committed || remasks) {
+        d.writes.emplace_back(e.step, e.position, remasks ? -1 : e.token);
+        d.log_probabilities.push_back(remasks ? 0.0F : e.log_probability);
+      }
+    }
+  }
+  d.report = s.report();
+  return d;
+}
+
+std::vector<std::uint8_t> editable_but(index_t position) {
+  std::vector<std::uint8_t> all(20, 1);
+  all[static_cast<std::size_t>(position)] = 0;
+  return all;
+}
+
+/// Records decodes, reads the text after each pass from the trace, and replays it. Returns how many
+/// steps moved text.
 int compare(const std::string& policy, index_t begins) {
   int moved = 0;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(policy + ", seed " + std::to_string(seed));
     const made_up_model model{.seed = seed, .vocab = vocab, .sharpness = 5.0};
-    model_info info = model.info();
-    info.eos_token = 0;
-    info.suppress_mask = policy.find("indel") == std::string::npos;
-    constexpr index_t prompt = 2;
-    text tokens(20, 1);
-    const sequence_shape shape{
-        .prompt_length = prompt, .length = 20, .block_length = 6, .seed = seed};
-    named_session s(info, {.sequences = 1, .length = 20, .window = 20, .trace = true});
-    std::string lines;
-    trace_writer out(
-        [&](std::string_view line) { return lines += line, true; },
-        {.model = "made up", .info = info, .policy = policy, .parts = part_texts(policy)});
-    s.start(0, read_policy(policy), tokens_view<memory::host>(tokens.data(), 20), shape);
-    out.start({.slot = 0, .shape = shape, .tokens = tokens}, s);
-    std::vector<text> seen;
-    while (const auto request = s.next()) {
-      out.request(*request, s);
-      const std::vector<float> logits =
-          requested_rows(*request, tokens, [&](const text& x, index_t p) {
-            std::vector<float> row(vocab);
-            model.row(x, p, row);
-            return row;
-          });
-      s.supply(host_logits<float>(logits.data(), request->rows, vocab));
-      out.step(s);
-      const auto end = tokens.begin() + s.report().answer_end;
-      seen.emplace_back(tokens.begin(), end);
-    }
-    const trace t = read_trace(lines);
+    // A fixed position in the answer, if not in the prompt.
+    const std::vector<std::uint8_t> editable = editable_but(static_cast<index_t>(seed % 5));
+    const decoded first = decode(read_policy(policy), policy, model, editable);
+    const std::vector<text>& seen = first.seen;
+    const trace t = read_trace(first.lines);
     text now(t.sequences[0].tokens.begin(), t.sequences[0].tokens.begin() + prompt + begins);
     EXPECT_EQ(t.sequences[0].steps.size(), seen.size());
     for (std::size_t k = 0; k < seen.size(); ++k) {
@@ -82,6 +122,32 @@ int compare(const std::string& policy, index_t begins) {
         EXPECT_EQ(now, seen[k]) << "step " << k;
       }
     }
+    const replay_table table(t);
+    const decoded again =
+        decode(read_policy(policy).replaying(table.view()), policy, model, table.editable());
+    EXPECT_EQ(again.seen, first.seen);
+    EXPECT_EQ(again.passes, first.passes);
+    if (seed % 5 < prompt) {  // else an equal token may count as the fixed one, which has no row
+      EXPECT_EQ(again.rows, first.rows);
+    }
+    EXPECT_EQ(again.writes, first.writes);
+    EXPECT_EQ(again.tokens, first.tokens);
+    EXPECT_EQ(again.report.end, first.report.end);
+    EXPECT_EQ(again.report.forwards, first.report.forwards);
+    EXPECT_EQ(again.report.committed, first.report.committed);
+    EXPECT_EQ(again.report.rewritten, first.report.rewritten);
+    EXPECT_EQ(again.report.answer_end, first.report.answer_end);
+    EXPECT_EQ(again.report.forced, 0);
+    for (std::size_t k = 0; k < first.writes.size(); ++k) {
+      // Other tokens are kept apart from a row, so its sum is rounded otherwise.
+      EXPECT_NEAR(again.log_probabilities[k], first.log_probabilities[k], 1e-5);
+    }
+    // What moved is in the trace of the replay, too, line by line but for the rounding.
+    const trace u = read_trace(again.lines);
+    for (std::size_t k = 0; k < seen.size(); ++k) {
+      EXPECT_EQ(u.sequences[0].steps[k].first_moved, t.sequences[0].steps[k].first_moved);
+      EXPECT_EQ(u.sequences[0].steps[k].after, t.sequences[0].steps[k].after);
+    }
   }
   return moved;
 }
@@ -89,6 +155,7 @@ int compare(const std::string& policy, index_t begins) {
 TEST(moved_text, is_in_the_trace) {
   EXPECT_GT(compare("daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)", 4), 20);
   EXPECT_GT(compare("joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)", 18), 20);
+  EXPECT_GT(compare("rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)", 4), 20);
   EXPECT_EQ(compare("threshold(0.5)", 18), 0);
 }
 

@@ -33,6 +33,7 @@ using namespace nb::literals;
       {"model_info::", session},
       {"sequence_shape::", ""},
       {"start_options::suppressed.size()", "len(suppressed)"},
+      {"start_options::soft_tokens", "soft_tokens"},
       {"start_options::editable.size()", "len(editable)"},
       {"start_options::", ""},
       {"row_modifiers::", ""},
@@ -352,12 +353,16 @@ void bind_values(nb::module_& m) {
       .def_ro("entropy", &candidate_entry::entropy, "Of the row, in nats; NaN if not known.");
 
   using unmask::token_probability;
-  nb::class_<token_probability>(m, "Probability", "The probability of a probed token.")
+  nb::class_<token_probability>(
+      m, "Probability", "The probability of a probed token, or of a soft token.")
       .def_ro("slot", &token_probability::slot)
       .def_ro("position", &token_probability::position)
       .def_ro("token", &token_probability::token)
       .def_ro("probability", &token_probability::probability)
-      .def_ro("share", &token_probability::share, "Probability among the probed tokens alone.");
+      .def_ro(
+          "share",
+          &token_probability::share,
+          "Probability among the probed tokens alone, or among the soft tokens of the position.");
 }
 
 constexpr const char* session_arguments =
@@ -373,7 +378,7 @@ constexpr const char* start_arguments =
     "block_length: int = 32, seed: int = 0, editable: object | None = None, "
     "suppressed: collections.abc.Sequence[int] = [], policy: str | None = None, "
     "sequence: int = 0, constraint: Constraint | Field | None = None, "
-    "fields: collections.abc.Sequence[object] | None = None) -> None";
+    "fields: collections.abc.Sequence[object] | None = None, soft_tokens: int = 0) -> None";
 
 void make_session(session* place, const nb::args& by_place, const nb::kwargs& by_name) {
   arguments given("Session()", session_arguments, by_place, by_name);
@@ -442,7 +447,8 @@ void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
           given.get("suppressed", std::vector<int>()),
           given.optional<std::string>("policy"),
           fields_of(given.has("constraint") ? given["constraint"] : nb::handle(),
-                    given.has("fields") ? given["fields"] : nb::handle()));
+                    given.has("fields") ? given["fields"] : nb::handle()),
+          given.get("soft_tokens", 0));
 }
 
 // An object that refers to a session may be in a cycle with it: `token_text` is often a method of
@@ -518,7 +524,7 @@ Masks the positions behind the prompt (only those that `editable` marks, if give
 mask token there. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
 has ended. `suppressed` tokens are never proposed. `policy` is the text of a policy of its own; None
 is the session's. Requests with equal prompts draw equal tokens unless `seed` or `sequence`
-differs.)doc")
+differs. `soft_tokens` is the number of tokens of a row in soft_tokens(); 0 asks for none.)doc")
       .def(
           "next",
           [](session& s, const nb::object& slots) {
@@ -637,6 +643,13 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
            &session::probabilities,
            "slot"_a = 0,
            "Probabilities of the tokens that the policy probes.")
+      .def(
+          "soft_tokens",
+          &session::soft_tokens,
+          "slot"_a = 0,
+          "The most probable tokens of each position that the last step read and left masked, best "
+          "first: as many as start() was asked for. For an engine that feeds such a position with "
+          "a mixture of embeddings.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("constraint_state",
            &session::constraint_state,

@@ -241,7 +241,8 @@ class session {
              const std::optional<tensor>& editable,
              const std::vector<unmask::token_id>& suppressed,
              const std::optional<std::string>& policy,
-             const std::vector<field>& fields) {
+             const std::vector<field>& fields,
+             unmask::index_t soft_tokens) {
     used fresh{slot_tokens(std::move(tokens)), geometry};
     if (fresh.tokens.space() != space_) {
       refuse("tokens",
@@ -250,6 +251,7 @@ class session {
     }
     unmask::start_options options;
     options.suppressed = suppressed;
+    options.soft_tokens = soft_tokens;
     if (editable) {
       check_dense(*editable, "editable", 1);
       if (editable->dtype().bits != 8 || space_of(*editable, "editable") != unmask::memory::host) {
@@ -265,8 +267,6 @@ class session {
     if (policy) {
       unmask::check_argument(
           replay_ == nullptr, "policy", *policy, "None in a session that replays a trace");
-      unmask::check_argument(
-          !trace_, "policy", *policy, "None in a session that records, whose trace has one");
       const without_gil others;
       parts = policy_of(*policy, files_);
       wanted = layer_rule(*parts);
@@ -275,10 +275,15 @@ class session {
       check_apart(slot, fresh.tokens);
       const std::vector<unmask::constrained_field> constraints = constraints_.of(fields);
       options.constraints = constraints;
+      std::shared_ptr<const unmask::trace_policy> traced;
       if (trace_) {
         unmask::validate_start(
             model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
-        trace_->reserve(slot, static_cast<std::size_t>(fresh.tokens.size()));
+        if (policy) {
+          traced = std::make_shared<const unmask::trace_policy>(
+              unmask::trace_policy{*policy, unmask::part_texts(*policy)});
+        }
+        trace_->reserve(slot, static_cast<std::size_t>(fresh.tokens.size()), traced.get());
       }
       with([&](auto& session) {
         const unmask::tokens_view<std::remove_reference_t<decltype(session)>::space> lent{
@@ -294,7 +299,8 @@ class session {
         trace_->start({.slot = slot,
                        .shape = geometry,
                        .tokens = {now.data(), static_cast<std::size_t>(now.size())},
-                       .editable = options.editable.data()},
+                       .editable = options.editable.data(),
+                       .policy = std::move(traced)},
                       *host_);
         if (host_->report(slot).end != unmask::ending::running) {
           check_recording();
@@ -408,14 +414,23 @@ class session {
     return alone(
         [&] { return with([&](auto& session) { return copied(session.probabilities(slot)); }); });
   }
+  [[nodiscard]] auto soft_tokens(unmask::index_t slot) {
+    return alone([&] {
+      return with([&](auto& session) {
+        if constexpr (requires { session.soft_tokens(slot); }) {
+          return copied(session.soft_tokens(slot));
+        } else {
+          return std::vector<unmask::token_probability>();  // start() has refused to ask for any
+        }
+      });
+    });
+  }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
   }
   [[nodiscard]] std::uint32_t constraint_state(unmask::index_t slot, std::size_t index) {
-    return alone([&] {
-      unmask::check_order(host_ != nullptr, "constraint_state() of a session on a stream");
-      return host_->constraint_state(slot, index);
-    });
+    return alone(
+        [&] { return with([&](auto& session) { return session.constraint_state(slot, index); }); });
   }
   void abandon() {
     alone([&] {
@@ -455,12 +470,7 @@ class session {
       const auto index = static_cast<unmask::index_t>(other);
       if (index != slot && slots_[other].tokens.shares(tokens)) {
         const bool runs = with([&](auto& session) { return session.planned(index).active(); });
-        unmask::check_argument(!runs,
-                               "tokens of slot",
-                               slot,
-                               "apart from those of every slot that runs: they overlap those of "
-                               "slot ",
-                               other);
+        unmask::lent_tokens::check_apart(!runs, slot, index);
       }
     }
   }

@@ -63,7 +63,8 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
     refuse(name, dimensions == 1 ? "have one dimension" : "be rows and columns", shape_of(t));
   }
   const std::size_t last = dimensions - 1;
-  if (t.shape(last) > 1 && t.stride(last) != 1) {
+  const bool is_empty = t.shape(0) == 0;  // whose strides NumPy gives as 0
+  if (!is_empty && t.shape(last) > 1 && t.stride(last) != 1) {
     const bool is_transposed = dimensions == 2 && t.stride(0) == 1;
     refuse(name,
            "have a last stride of 1",
@@ -92,7 +93,7 @@ inline void check_dense(const auto& t, const char* name, std::size_t dimensions)
   rows.space = space_of(t, name);
   rows.rows = static_cast<unmask::index_t>(t.shape(0));
   rows.columns = static_cast<unmask::index_t>(t.shape(1));
-  rows.stride = static_cast<std::ptrdiff_t>(t.stride(0));
+  rows.stride = static_cast<std::ptrdiff_t>(t.shape(0) == 0 ? t.shape(1) : t.stride(0));
   return rows;
 }
 

@@ -107,16 +107,77 @@ impl Constraint {
         Ok(accepts != 0)
     }
 
-    pub(crate) fn whole_answer(&self) -> sys::unmask_constrained_field {
-        sys::unmask_constrained_field {
-            language: self.raw.as_ptr(),
+    /// A language given by transitions over tokens, `(state, token, next state)`, such as those of
+    /// an outlines-core Index; `accepting` has an entry for each state.
+    pub fn from_transitions(
+        transitions: &[(u32, i32, u32)],
+        start: u32,
+        accepting: &[bool],
+        words: &Vocabulary,
+    ) -> Result<Constraint> {
+        let list: Vec<_> = transitions
+            .iter()
+            .map(|&(from, token, next)| sys::unmask_token_transition { from, token, next })
+            .collect();
+        let states = index("states", accepting.len())? as u32;
+        Constraint::made(|raw| unsafe {
+            sys::unmask_constraint_from_transitions(
+                list.as_ptr(),
+                list.len(),
+                states,
+                start,
+                accepting.as_ptr().cast(),
+                words.raw.as_ptr(),
+                null(),
+                raw,
+            )
+        })
+    }
+
+    /// The field of the whole answer.
+    pub fn whole_answer(&self) -> ConstrainedField<'_> {
+        ConstrainedField {
+            language: self,
             first: 0,
-            last: i32::MAX,
-            tokens_after: 0,
-            state: 0,
-            no_fill: 0,
-            read_again: 0,
+            last: None,
+            tokens_after: Some(0),
+            state: None,
+            fill: true,
+            read_again: false,
         }
+    }
+}
+
+/// Positions of an answer whose tokens are to form a string of a language; several fields of one
+/// answer come from left to right and do not overlap. [`Constraint::whole_answer`] makes one.
+#[derive(Clone, Copy, Debug)]
+pub struct ConstrainedField<'a> {
+    pub language: &'a Constraint,
+    /// Positions, counted from the end of the prompt; `last` is one after them, `None` the end.
+    pub first: usize,
+    pub last: Option<usize>,
+    /// Tokens that follow in later sequences, of an answer decoded block by block; `None`: any number.
+    pub tokens_after: Option<usize>,
+    /// [`crate::Session::constraint_state`] of the block before; `None`: the first state.
+    pub state: Option<u32>,
+    /// Whether a token that is certain is written without a forward pass.
+    pub fill: bool,
+    /// Whether refused candidates are read again, from the logits of the step, and committed in it.
+    /// What parts of the policy remember of such a position begins anew there.
+    pub read_again: bool,
+}
+
+impl ConstrainedField<'_> {
+    pub(crate) fn raw(&self) -> Result<sys::unmask_constrained_field> {
+        Ok(sys::unmask_constrained_field {
+            language: self.language.raw.as_ptr(),
+            first: index("first", self.first)?,
+            last: self.last.map_or(Ok(i32::MAX), |n| index("last", n))?,
+            tokens_after: self.tokens_after.map_or(Ok(-1), |n| index("tokens_after", n))?,
+            state: self.state.map_or(0, |s| s.wrapping_add(1)),
+            no_fill: i32::from(!self.fill),
+            read_again: i32::from(self.read_again),
+        })
     }
 }
 

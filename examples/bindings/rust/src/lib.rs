@@ -38,7 +38,7 @@ pub mod sys;
 mod values;
 
 pub use calibrator::Calibrator;
-pub use constraints::{ByteAutomaton, Constraint, Vocabulary};
+pub use constraints::{ByteAutomaton, ConstrainedField, Constraint, Vocabulary};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,
@@ -348,7 +348,12 @@ impl Session {
             }
         }
         let policy = sequence.policy.map(|p| c_text("policy", p)).transpose()?;
-        let field = sequence.constraint.map(Constraint::whole_answer);
+        if sequence.constraint.is_some() && !sequence.fields.is_empty() {
+            return Err(invalid("constraint and fields are both given: a constraint is one field".into()));
+        }
+        let whole = sequence.constraint.map(Constraint::whole_answer);
+        let fields: Vec<_> =
+            whole.iter().chain(sequence.fields).map(ConstrainedField::raw).collect::<Result<_>>()?;
         let q = sys::unmask_sequence {
             prompt_length: index("prompt_length", sequence.prompt_length)?,
             length: count,
@@ -359,8 +364,9 @@ impl Session {
             suppressed: sequence.suppressed.as_ptr(),
             editable: sequence.editable.map_or(null(), |e| e.as_ptr().cast()),
             policy: policy.as_ref().map_or(null(), |p| p.as_ptr()),
-            constraints: field.as_ref().map_or(null(), |f| f as *const _),
-            constraint_count: u32::from(field.is_some()),
+            constraints: fields.as_ptr(),
+            constraint_count: index("fields", fields.len())? as u32,
+            soft_tokens: index("soft_tokens", sequence.soft_tokens)?,
             ..empty!(unmask_sequence)
         };
         let fresh = Tokens::new(tokens);
@@ -462,6 +468,21 @@ impl Session {
         Ok(transfer.into_iter().map(|t| t != 0).collect())
     }
 
+    /// The state of a constrained field after its committed prefix: [`ConstrainedField::state`] of
+    /// the sequence with the next block.
+    pub fn constraint_state(&mut self, slot: usize, field: usize) -> Result<u32> {
+        let mut state = 0;
+        check(unsafe {
+            sys::unmask_constraint_state(
+                self.raw(),
+                index("slot", slot)?,
+                index("field", field)? as u32,
+                &mut state,
+            )
+        })?;
+        Ok(state)
+    }
+
     /// Report of the sequence in a slot.
     pub fn report(&self, slot: usize) -> Result<Report> {
         let mut r = empty!(unmask_report);
@@ -537,6 +558,15 @@ impl Session {
     pub fn probabilities(&mut self, slot: usize) -> Result<&[Probability]> {
         self.list("slot", slot, |raw, i, e, n| unsafe {
             sys::unmask_probabilities(raw, i, size_of::<sys::unmask_probability>(), e, n)
+        })
+    }
+
+    /// The most probable tokens of each position that the last step read and left masked, best
+    /// first: as many as [`Sequence::soft_tokens`]. For an engine that feeds such a position with a
+    /// mixture of embeddings.
+    pub fn soft_tokens(&mut self, slot: usize) -> Result<&[Probability]> {
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_soft_tokens(raw, i, size_of::<sys::unmask_probability>(), e, n)
         })
     }
 

@@ -5,7 +5,7 @@
 use std::os::raw::{c_char, c_void};
 
 /// The version that these declarations are of.
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 pub const NO_TOKEN: i32 = 0x7fff_ffff;
 
 pub type unmask_status = i32;
@@ -65,7 +65,7 @@ pub struct unmask_sequence {
     pub policy: *const c_char,
     pub constraints: *const unmask_constrained_field,
     pub constraint_count: u32,
-    pub reserved: u32,
+    pub soft_tokens: i32,
 }
 
 /// A regular language that answers obey. Opaque.
@@ -431,6 +431,13 @@ extern "C" {
         count: *mut i32,
     ) -> unmask_status;
     pub fn unmask_probabilities(
+        session: *mut unmask_session,
+        slot: i32,
+        entry_size: usize,
+        entries: *mut *const unmask_probability,
+        count: *mut i32,
+    ) -> unmask_status;
+    pub fn unmask_soft_tokens(
         session: *mut unmask_session,
         slot: i32,
         entry_size: usize,

@@ -81,6 +81,10 @@ pub struct Sequence<'a> {
     pub policy: Option<&'a str>,
     /// The language of the whole answer; `None`: any. [`crate::Session::start`] takes what it needs.
     pub constraint: Option<&'a crate::Constraint>,
+    /// In place of it: fields of the answer, each with its language.
+    pub fields: &'a [crate::ConstrainedField<'a>],
+    /// Tokens of a row in [`crate::Session::soft_tokens`]; 0: none.
+    pub soft_tokens: usize,
 }
 
 impl Default for Sequence<'_> {
@@ -94,6 +98,8 @@ impl Default for Sequence<'_> {
             editable: None,
             policy: None,
             constraint: None,
+            fields: &[],
+            soft_tokens: 0,
         }
     }
 }

@@ -174,6 +174,27 @@ fn a_batch_decodes_as_its_sequences_do_alone() {
 }
 
 #[test]
+fn soft_tokens_are_given_to_a_sequence_that_asks() {
+    let mut session = Session::new("tokens_per_step(1)", &options()).unwrap();
+    let sequence = Sequence { block_length: 7, soft_tokens: 3, ..Sequence::default() };
+    session.start(0, vec![0; LENGTH], &sequence).unwrap();
+    let request = session.next().unwrap().unwrap();
+    let rows = logits(session.tokens(0), request.segments[0].rows.clone());
+    session.supply(Rows::f32(&rows, VOCAB)).unwrap();
+    let masked = session.tokens(0)[..7].iter().filter(|&&token| token == MASK).count();
+    let soft = session.soft_tokens(0).unwrap();
+    assert_eq!((masked, soft.len()), (6, 18));
+    for of_position in soft.chunks(3) {
+        assert!(of_position.windows(2).all(|w| w[0].probability >= w[1].probability));
+        let shares: f32 = of_position.iter().map(|s| s.share).sum();
+        assert!((shares - 1.0).abs() < 1e-5);
+    }
+    let too_many = Sequence { soft_tokens: 65, ..Sequence::default() };
+    let error = session.start(0, vec![0; LENGTH], &too_many).unwrap_err();
+    assert!(error.to_string().contains("soft_tokens"), "{error}");
+}
+
+#[test]
 fn other_types_and_strides_decode_alike() {
     let run = |narrow: bool| {
         let mut session = Session::new("tokens_per_step(2)", &options()).unwrap();
@@ -653,4 +674,48 @@ fn an_answer_is_in_its_language() {
     let mut s = Session::new("threshold(0.3)", &o).unwrap();
     let given = Sequence { editable: Some(&[false]), ..short };
     assert!(s.start(0, vec![0], &given).unwrap_err().message.contains("constraint"));
+}
+
+#[test]
+fn fields_of_an_answer_have_languages_of_their_own() {
+    let (mask, eos, vocab) = (2, 3, 4);
+    let o = Options { vocab, mask_token: mask, eos_token: Some(eos), length: 7, window: 7, ..Options::default() };
+    let words = unmask::Vocabulary::new(&["a", "b", "", "$"], &o, &[]).unwrap();
+    // a*b by its transitions over tokens.
+    let steps = [(0, 0, 0), (0, 1, 1)];
+    let language = unmask::Constraint::from_transitions(&steps, 0, &[false, true], &words).unwrap();
+    let decode = |s: &mut Session, sequence: &Sequence<'_>, length: usize| {
+        s.start(0, vec![0; length], sequence).unwrap();
+        while let Some(request) = s.next().unwrap() {
+            // The model wants to write a alone.
+            let logits: Vec<f32> = (0..request.rows).flat_map(|_| [9.0, 1.0, 0.0, 0.0]).collect();
+            s.supply(Rows::f32(&logits, vocab as usize)).unwrap();
+        }
+        assert!(s.report(0).unwrap().constraint_met);
+        s.tokens(0).to_vec()
+    };
+    let mut s = Session::new("threshold(0.3)", &o).unwrap();
+    let whole = language.whole_answer();
+    let two = [
+        unmask::ConstrainedField { last: Some(3), ..whole },
+        unmask::ConstrainedField { first: 4, read_again: true, ..whole },
+    ];
+    let sequence = Sequence { block_length: 7, fields: &two, ..Sequence::default() };
+    let tokens = decode(&mut s, &sequence, 7);
+    assert!(language.accepts(&tokens[..3]).unwrap() && language.accepts(&tokens[4..]).unwrap());
+    assert_eq!(tokens[3], 0);
+
+    // In two blocks: the second begins where the first has ended.
+    let open = [unmask::ConstrainedField { tokens_after: Some(4), ..whole }];
+    let first = Sequence { block_length: 3, fields: &open, ..Sequence::default() };
+    let mut tokens = decode(&mut s, &first, 3);
+    let state = s.constraint_state(0, 0).unwrap();
+    let rest = [unmask::ConstrainedField { state: Some(state), ..whole }];
+    let second = Sequence { block_length: 4, fields: &rest, ..Sequence::default() };
+    tokens.extend(decode(&mut s, &second, 4));
+    assert!(language.accepts(&tokens).unwrap());
+    refused(s.constraint_state(0, 1), ErrorKind::InvalidArgument, &["field"]);
+
+    let both = Sequence { constraint: Some(&language), fields: &open, ..Sequence::default() };
+    refused(s.start(0, vec![0; 3], &both), ErrorKind::InvalidArgument, &["constraint and fields"]);
 }

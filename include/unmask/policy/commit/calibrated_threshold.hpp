@@ -30,9 +30,9 @@ enum class collect : std::uint8_t {
 ///     confidence > min(T, cap) (1 - slack)
 ///
 /// One decode with a fixed threshold is enough to calibrate: see threshold_calibrator,
-/// calibrating() and profile_store. Without a profile (`blocks` = 0, the default) the rule is
-/// confidence > threshold, with neither cap nor slack: the same type decodes the sequence that
-/// calibrates and all later ones.
+/// calibrating(), and examples/profile_store.hpp for one of each task. Without a profile (`blocks`
+/// = 0, the default) the rule is confidence > threshold, with neither cap nor slack: the same type
+/// decodes the sequence that calibrates and all later ones.
 ///
 /// Blocks after the last calibrated one use its thresholds; passes after the last calibrated one
 /// of a block use that one's threshold. The profile is part of the value: there is no pointer, and

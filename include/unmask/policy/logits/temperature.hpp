@@ -17,7 +17,7 @@ struct temperature {
   static constexpr part_label label{
       "temperature", "divides every logit by value before any statistic is computed"};
   static constexpr knob<temperature> knobs[] = {
-      {"value", &temperature::value, at_least(least_temperature).in("(least_temperature)")}};
+      {"value", &temperature::value, at_least(least_temperature)}};
 
   UNMASK_HD float transform(float logit, token_id) const {
     return logit * math::divide(1.0F, value);

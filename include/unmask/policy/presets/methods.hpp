@@ -216,14 +216,14 @@ template <ranking Ranking = by_confidence>
 }
 
 /// OSDT with a profile or, without one, with the static threshold for the sequence that is
-/// recorded: see calibrated_threshold, calibrating() and profile_store. Both have the same type. No
+/// recorded: see calibrated_threshold and calibrating(). Both have the same type. No
 /// code was released. Source: OSDT (2025), algorithm 1.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt(const calibrated_threshold<Cells>& profile) {
   return policy{by_confidence{}, profile};
 }
 
-/// OSDT's settings for a task, without a profile: the argument of calibrating() and profile_store.
+/// OSDT's settings for a task, without a profile: the argument of calibrating().
 /// Confidences of committed tokens are recorded; calibrated_threshold says why. In an answer of one
 /// block mode `block` is a constant. Source: OSDT (2025), section 4.1, and section 4.2 for the
 /// static threshold.

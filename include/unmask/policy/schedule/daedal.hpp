@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/block_rewriting.hpp>
 #include <unmask/core/part/forwards.hpp>
 #include <unmask/core/part/knob.hpp>
+#include <unmask/policy/schedule/fill_block.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -122,36 +122,19 @@ struct daedal {
     const bool expands = expectation < expand_below && size < rows.most();
     index_t least = -1;
     float least_confidence = low;
-    index_t best = -1;
-    float best_confidence = 0.0F;
-    bool any = false;
-    for (index_t i = inner.first; i < inner.last; ++i) {
-      if (!rows.is_masked(i)) {
-        continue;
-      }
-      const auto c = rows.best(i);
-      const bool is_mask = c.token == rows.mask_token();
-      if (!is_mask && c.probability > high) {
-        rows.write(i, c.token, c.probability);
-        any = true;
-        continue;
-      }
-      if (!is_mask && (best < 0 || c.probability > best_confidence)) {
-        best = i;
-        best_confidence = c.probability;
-      }
-      if (c.probability < least_confidence) {
-        least = i;
-        least_confidence = c.probability;
-      }
-    }
-    if (!any) {
-      best = best >= 0 ? best : best_without_mask(rows, inner);
-      if (best == least) {  // it is committed: another one expands
-        least = least_certain(rows, inner, best);
-      }
-      const auto c = without_mask(rows, best);
-      rows.write(best, c.token, c.probability);
+    const index_t best = detail::fill_block(
+        rows,
+        inner,
+        high,
+        [](index_t, token_id) {},
+        [&](index_t i, float confidence) {
+          if (confidence < least_confidence) {
+            least = i;
+            least_confidence = confidence;
+          }
+        });
+    if (best >= 0 && best == least) {  // it is committed: another one expands
+      least = least_certain(rows, inner, best);
     }
     if (expands && least >= 0) {
       rows.insert(least, expansion - 1);
@@ -179,28 +162,6 @@ struct daedal {
       }
     }
     return math::divide(sum, static_cast<float>(end_window));
-  }
-
-  [[nodiscard]] UNMASK_HD static auto without_mask(const auto& rows, index_t i) {
-    return rows.best(i, [mask = rows.mask_token()](token_id v) { return v == mask; });
-  }
-
-  // The masked position that is most certain of a token if the mask token is excluded.
-  [[nodiscard]] UNMASK_HD static index_t best_without_mask(const auto& rows, range inner) {
-    index_t best = -1;
-    float confidence = 0.0F;
-    for (index_t i = inner.first; i < inner.last; ++i) {
-      if (rows.is_masked(i)) {
-        const auto c = without_mask(rows, i);
-        const float own =
-            math::divide(c.probability, 1.0F - rows.best(i).probability);  // which is the mask's
-        if (best < 0 || own > confidence) {
-          best = i;
-          confidence = own;
-        }
-      }
-    }
-    return best;
   }
 
   // The masked position of least confidence below `low` other than `committed`; -1 for none.

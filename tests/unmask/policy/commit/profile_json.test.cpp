@@ -75,16 +75,16 @@ TEST(profile_json, special_floats_come_back) {
 }
 
 const std::string good = R"({
-  "unmask_profile": 1,
-  "mode": "step_block",
-  "statistic": "median",
-  "recorded": "committed",
-  "threshold": 0.9,
-  "cap": 0.75,
-  "slack": 0.2,
-  "block_length": 32,
-  "blocks": [
-    [0.95, 0.91, 0.93],
+  "unmask_profile":1,
+  "mode":"step_block",
+  "statistic":"median",
+  "recorded":"committed",
+  "threshold":0.9,
+  "cap":0.75,
+  "slack":0.2,
+  "block_length":32,
+  "blocks":[
+    [0.95,0.91,0.93],
     [0.9]
   ]
 }
@@ -102,9 +102,9 @@ TEST(profile_json, is_easy_to_read) {
   EXPECT_EQ(to_json(p), good);
   EXPECT_EQ(profile_from_json<4>(good), p);
   p.blocks = 1;
-  EXPECT_NE(to_json(p).find("[0.95, 0.91, 0.93]\n  ]"), std::string::npos);
+  EXPECT_NE(to_json(p).find("[0.95,0.91,0.93]\n  ]"), std::string::npos);
   p.blocks = 0;
-  EXPECT_NE(to_json(p).find("\"blocks\": []"), std::string::npos);
+  EXPECT_NE(to_json(p).find("\"blocks\":[]"), std::string::npos);
 }
 
 std::string replaced(const std::string& what, const std::string& with) {
@@ -122,7 +122,7 @@ TEST(profile_json, white_space_and_order_do_not_matter) {
     }
   }
   EXPECT_EQ(profile_from_json<4>(tight), profile_from_json<4>(good));
-  const std::string moved = replaced("  \"cap\": 0.75,\n", "");
+  const std::string moved = replaced("  \"cap\":0.75,\n", "");
   EXPECT_EQ(profile_from_json<4>(std::string{moved}.insert(1, "\r\n\t\"cap\" :\t7.5e-1 ,")),
             profile_from_json<4>(good));
 }
@@ -132,80 +132,65 @@ struct bad_text {
   std::string complaint;
 };
 
-TEST(profile_json, a_whole_number_has_at_most_nine_digits) {
-  const auto with_length = [](const std::string& digits) {
-    return profile_from_json<4>(replaced("\"block_length\": 32", "\"block_length\": " + digits));
-  };
-  EXPECT_EQ(with_length("999999999").block_length, 999999999);
-  EXPECT_THROW(static_cast<void>(with_length("1000000000")), std::invalid_argument);
-}
-
-TEST(profile_json, bad_texts_are_refused_with_key_value_and_rule) {
+TEST(profile_json, bad_texts_are_refused_with_key_and_rule) {
   const std::vector<bad_text> table{
-      {"", "profile, line 1: the text must be an object in braces, got the end"},
-      {"[]", "profile, line 1: the text must be an object in braces"},
-      {"{}",
-       "profile, line 1: the text must be one of \"unmask_profile\" \"mode\" \"statistic\" "
-       "\"recorded\" \"threshold\" \"cap\" \"slack\" \"block_length\" \"blocks\""},
-      {replaced("\"unmask_profile\": 1", "\"unmask_profile\": 2"),
-       "line 2: unmask_profile must be 1, the version that this library reads, got '2'"},
-      {replaced("\"unmask_profile\": 1,", ""), "unmask_profile must be there"},
-      {replaced("  \"cap\": 0.75,\n", ""), "cap must be there"},
-      {replaced("\"slack\": 0.2", "\"cap\": 0.2"), "line 8: cap must be there once"},
-      {replaced("\"slack\"", "\"slak\""), "line 8: the text must be one of"},
-      {replaced("\"cap\": 0.75", "\"cap\": 1.5"),
+      {"", "profile, line 1, column 1: expected {"},
+      {"[]", "profile, line 1, column 1: expected {"},
+      {"{}", "profile: unmask_profile must be there"},
+      {replaced("\"unmask_profile\":1", "\"unmask_profile\":2"),
+       "line 2, column 21: unmask_profile: must be 1, the version that this library reads, got 2"},
+      {replaced("\"unmask_profile\":1,", ""), "unmask_profile must be there"},
+      {replaced("  \"cap\":0.75,\n", ""), "cap must be there"},
+      {replaced("\"slack\":0.2", "\"cap\":0.2"), "line 8, column 9: cap: it must be there once"},
+      {replaced("\"slack\"", "\"slak\""), "line 8, column 10: expected a key of a profile"},
+      {replaced("\"cap\":0.75", "\"cap\":1.5"),
        "calibrated_threshold::cap must be in (0, 1], got 1.5"},
-      {replaced("\"cap\": 0.75", "\"cap\": 0"),
-       "calibrated_threshold::cap must be in (0, 1], got 0"},
-      {replaced("\"cap\": 0.75", "\"cap\": \"0.75\""),
-       "line 7: cap must be a number, got '\"0.75\"'"},
-      {replaced("\"cap\": 0.75", "\"cap\": nan"), "cap must be a number, got 'nan'"},
-      {replaced("\"cap\": 0.75", "\"cap\": 1e999"), "cap must be a number, got '1e999'"},
-      {replaced("\"cap\": 0.75", "\"cap\": .75"), "cap must be a number, got '.75'"},
-      {replaced("\"cap\": 0.75", "\"cap\": 0.75.1"), "cap must be a number"},
-      {replaced("\"cap\": 0.75", "\"cap\": +0.75"), "cap must be a number"},
-      {replaced("\"cap\": 0.75", "\"cap\": 0x1p-1"), "cap must be a number"},
-      {replaced("\"cap\": 0.75", "\"cap\": 00.75"), "cap must be a number"},
-      {replaced("\"cap\": 0.75", "\"cap\": 1."), "cap must be a number"},
-      {replaced("0.75", std::string(40, '~')), "got '" + std::string(40, '~') + "'"},
-      {replaced("0.75", std::string(41, '~')), "got '" + std::string(40, '~') + "...'"},
-      {replaced("\"cap\": 0.75", "\"cap\": null"), "cap must be a number, got 'null'"},
-      {replaced("\"cap\": 0.75", "\"cap\" 0.75"), "cap must be followed by a colon, got '0.75'"},
-      {replaced("\"cap\": 0.75,", "\"cap\": 0.75"),
-       "line 8: cap must be followed by a comma or a closing brace"},
-      {replaced("\"slack\": 0.2", "\"slack\": 1"),
+      {replaced("\"cap\":0.75", "\"cap\":0"), "calibrated_threshold::cap must be in (0, 1], got 0"},
+      {replaced("\"cap\":0.75", "\"cap\":\"0.75\""), "line 7, column 9: cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":nan"), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":1e999"), "cap: expected a number that fits"},
+      {replaced("\"cap\":0.75", "\"cap\":.75"), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":0.75.1"), "cap: expected }"},
+      {replaced("\"cap\":0.75", "\"cap\":+0.75"), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":0x1p-1"), "cap: expected }"},
+      {replaced("\"cap\":0.75", "\"cap\":00.75"), "cap: expected }"},
+      {replaced("\"cap\":0.75", "\"cap\":1."), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":1e"), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\":null"), "cap: expected a number"},
+      {replaced("\"cap\":0.75", "\"cap\" 0.75"), "expected :"},
+      {replaced("\"cap\":0.75,", "\"cap\":0.75"), "line 8, column 3: cap: expected }"},
+      {replaced("\"slack\":0.2", "\"slack\":1"),
        "calibrated_threshold::slack must be in [0, 1), got 1"},
-      {replaced("\"threshold\": 0.9", "\"threshold\": -0.1"),
+      {replaced("\"threshold\":0.9", "\"threshold\":-0.1"),
        "calibrated_threshold::threshold must be in [0, 1], got -0.1"},
-      {replaced("\"mode\": \"step_block\"", "\"mode\": \"layer\""),
-       "line 3: mode must be one of \"block\" \"step_block\", got 'layer'"},
-      {replaced("\"mode\": \"step_block\"", "\"mode\": \"block\""), "in mode block, got 3"},
-      {replaced("\"mode\": \"step_block\"", "\"mode\": 1"), "mode must be one of"},
-      {replaced("\"mode\": \"step_block\"", "\"mode\": \"step"), "mode must be a string that ends"},
-      {replaced("\"mode\": \"step_block\"", "\"mode\": \"step\\u005fblock\""), "without escapes"},
-      {replaced("median", "medium"), "statistic must be one of"},
-      {replaced("committed", "all"), "recorded must be one of"},
-      {replaced("\"block_length\": 32", "\"block_length\": 0"),
+      {replaced("\"mode\":\"step_block\"", "\"mode\":\"layer\""),
+       "line 3, column 10: mode: expected one of \"block\" \"step_block\""},
+      {replaced("\"mode\":\"step_block\"", "\"mode\":\"block\""), "in mode block, got 3"},
+      {replaced("\"mode\":\"step_block\"", "\"mode\":1"), "mode: expected \""},
+      {replaced("\"mode\":\"step_block\"", "\"mode\":\"step"), "mode: a string has no control"},
+      {replaced("median", "medium"), "statistic: expected one of"},
+      {replaced("committed", "all"), "recorded: expected one of"},
+      {replaced("\"block_length\":32", "\"block_length\":0"),
        "calibrated_threshold::block_length must be at least 1, got 0"},
-      {replaced("\"block_length\": 32", "\"block_length\": -1"),
-       "block_length must be a whole number of at most 9 digits, got '-1'"},
-      {replaced("\"block_length\": 32", "\"block_length\": 3.5"),
-       "block_length must be a whole number"},
-      {replaced("\"block_length\": 32", "\"block_length\": 99999999999"), "at most 9 digits"},
+      {replaced("\"block_length\":32", "\"block_length\":-1"),
+       "calibrated_threshold::block_length must be at least 1, got -1"},
+      {replaced("\"block_length\":32", "\"block_length\":3.5"),
+       "block_length: expected a whole number that fits"},
+      {replaced("\"block_length\":32", "\"block_length\":99999999999"), "number that fits"},
       {replaced("0.91", "1.91"), "calibrated_threshold::cells must be in [0, 1], got 1.91"},
-      {replaced("[0.9]", "[]"), "line 12: blocks must be a number, got ']'"},
-      {replaced("[0.9]", "0.9"), "blocks must be an array of arrays, got '0.9'"},
-      {replaced("[0.9]", "[0.9],"), "blocks must be an array of arrays, got ']'"},
-      {replaced("[0.9]", "[0.9,]"), "blocks must be a number, got ']'"},
-      {replaced("[0.9]", "[0.9 0.8]"), "blocks must be arrays of numbers with commas"},
-      {replaced("[0.9]", "[[0.9]]"), "blocks must be a number, got '[0.9'"},
-      {replaced("[0.9]", "[0.9, 0.8]"), "blocks must be at most 4 thresholds in all, got 'more'"},
-      {replaced("],\n    [", "]\n    ["), "blocks must be arrays with commas between them"},
-      {good + "x", "line 15: the text must be over after the closing brace, got 'x'"},
-      {good + good, "over after the closing brace, got '{'"},
-      {good.substr(0, good.size() / 2), "must be"},
-      {"\xEF\xBB\xBF" + good, "an object in braces"},
-      {replaced("0.75", "\xEF\xBB\xBF"), "cap must be a number, got '?"},
+      {replaced("[0.9]", "[]"), "line 12, column 7: blocks: expected a threshold in each block"},
+      {replaced("[0.9]", "0.9"), "blocks: expected ["},
+      {replaced("[0.9]", "[0.9],"), "blocks: expected ["},
+      {replaced("[0.9]", "[0.9,]"), "blocks: expected a number"},
+      {replaced("[0.9]", "[0.9 0.8]"), "blocks: expected ]"},
+      {replaced("[0.9]", "[[0.9]]"), "blocks: expected a number"},
+      {replaced("[0.9]", "[0.9,0.8]"), "blocks: expected at most 4 thresholds in all"},
+      {replaced("],\n    [", "]\n    ["), "blocks: expected ]"},
+      {good + "x", "line 15, column 1: blocks: expected the end"},
+      {good + good, "expected the end"},
+      {good.substr(0, good.size() / 2), "expected"},
+      {"\xEF\xBB\xBF" + good, "line 1, column 1: expected {"},
+      {replaced("0.75", "\xEF\xBB\xBF"), "cap: expected a number"},
   };
   for (const bad_text& bad : table) {
     try {
@@ -244,10 +229,11 @@ std::optional<calibrated_threshold<4>> oracle(const std::string& text) {
     return value.get<float>();
   };
   const auto whole = [&](const json& value) {
-    demand(value.is_number_unsigned() && value.get<std::uint64_t>() < 1000000000);
+    demand(value.is_number_unsigned() && value.get<std::uint64_t>() < (std::uint64_t{1} << 31U));
     return value.get<index_t>();
   };
   try {
+    demand(text.find('\0') == text.npos);  // for that reader the end
     const json all = json::parse(text, once);
     demand(all.size() == 9 && whole(all.at("unmask_profile")) == 1);
     calibrated_threshold<4> p;

@@ -228,8 +228,9 @@ def summary(trace: str) -> Iterator[str]:
             for p, t in enumerate(tokens[shape["prompt_length"]:], shape["prompt_length"])]
         running[slot] = shape["prompt_length"], tokens
         prompt = shown(tokens[: shape["prompt_length"]])
+        own = f" under {sequence['policy']}" if "policy" in sequence else ""
         return (f"slot {slot}: {shape['length'] - shape['prompt_length']} positions in blocks of "
-                f"{shape['block_length']} after: {prompt}")
+                f"{shape['block_length']}{own} after: {prompt}")
 
     def shown(tokens: list[int]) -> str:
         if not texts:

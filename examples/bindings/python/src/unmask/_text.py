@@ -43,7 +43,7 @@ def names(policy: str) -> Iterator[str]:
 
 REWRITES = (
     "token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf", "wino",
-    "joint_threshold_indel", "daedal",
+    "joint_threshold_indel", "daedal", "rho_eos",
 )
 """Families and names of parts that may replace, mask or move a committed token."""
 

@@ -103,7 +103,7 @@ class Notes:
     def __init__(self, policy: str, *, first: int, length: int, seed: int, sequence: int, mask_token: int,
                  suppressed: Sequence[int]) -> None:
         names = set(_text.names(policy))
-        for name in ("canvas", "joint_threshold_indel", "daedal"):
+        for name in ("canvas", "joint_threshold_indel", "daedal", "rho_eos"):
             if name in names:
                 raise ValueError(f"policy '{policy}' cannot be recorded: {name} moves tokens, or draws them anew")
         self._first, self._mask_token, self._sequence, self._suppressed = first, mask_token, sequence, suppressed

@@ -38,6 +38,7 @@ _REFUSED = {
     "slow_fast": _BLOCKS,
     "joint_threshold_indel": _BLOCKS + ", and their lengths",
     "daedal": _BLOCKS + ", and their lengths",
+    "rho_eos": _BLOCKS + ", and their lengths",
     "self_speculation": "SGLang's attention is that of its model",
     "min_new_tokens": "the request has a field for it",
     "stop_sequence": _ONE_BLOCK,

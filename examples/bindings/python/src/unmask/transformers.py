@@ -52,7 +52,7 @@ class Generated:
 def generate(
     model: Callable[..., Any],
     input_ids: torch.Tensor,
-    policy: str = "threshold(0.9)",
+    policy: str | Sequence[str] = "threshold(0.9)",
     *,
     attention_mask: torch.Tensor | None = None,
     max_new_tokens: int | None = None,
@@ -78,6 +78,7 @@ def generate(
     model            model(input_ids, **model_kwargs) returns logits [batch, length, vocab], or an
                      object with them as `logits`; it gets attention_mask, too, where rows have
                      different lengths
+    policy           a policy as text, or a list with one for each row
     input_ids        [batch, length]; attention_mask is 0 at padding, on either side
     max_new_tokens   appended masks, the same number for each row. Without it the mask tokens in
                      input_ids are filled in, and everything else stays
@@ -105,21 +106,25 @@ def generate(
         eos_token_id = config.eos_token_id
     if eos_token_id == mask_token_id:
         eos_token_id = None
-    _text.check(policy, host, _REFUSED if streamer is None else {**_REFUSED, **_REWRITES}, eos_token=eos_token_id)
+    policies = _policies(policy)
+    for one in policies:
+        _text.check(one, host, _REFUSED if streamer is None else {**_REFUSED, **_REWRITES}, eos_token=eos_token_id)
     rows = _rows(input_ids, attention_mask, max_new_tokens, editable, mask_token_id)
+    if len(policies) not in (1, len(rows)):
+        raise ValueError(f"policy must be a text, or a list with one for each of {len(rows)} rows, got {len(policies)}")
     if streamer is not None and len(rows) != 1:
         raise ValueError(f"streamer is for a batch of 1, got {len(rows)} rows")
 
     widest = max(len(r.tokens) for r in rows)
     session = Session(
-        policy,
+        policies[0],
         vocab=vocab_size,
         mask_token=mask_token_id,
         eos_token=eos_token_id,
         length=widest,
         window=max(len(r.tokens) - r.prompt for r in rows),
         sequences=len(rows),
-        branches=16 if {"lookahead", "drafts", "beam"} & set(_text.names(policy)) else 0,
+        branches=16 if {"lookahead", "drafts", "beam"} & {n for p in policies for n in _text.names(p)} else 0,
         logits_shift=int(shifted_logits),
         suppress_mask=suppress_mask,
         trace=trace,
@@ -138,6 +143,7 @@ def generate(
             editable=row.editable,
             seed=seed + slot,
             constraint=constraints[slot],
+            policy=policies[slot] if len(policies) > 1 and slot > 0 else None,
         )
     given = [row.tokens.clone() for row in rows]  # with masks where tokens will be
     streamed = _Streamed(streamer, rows[0], session) if streamer is not None else None
@@ -146,7 +152,13 @@ def generate(
         batch = [_copy_of(rows[s.slot].tokens, s.placed) for s in request.segments]
         if cfg_scale:
             batch += [_without_prompt(t, given[s.slot], mask_token_id) for t, s in zip(batch, request.segments)]
-        logits = _forward(model, batch, input_ids.device, model_kwargs)
+        try:
+            logits = _forward(model, batch, input_ids.device, model_kwargs)
+        except (IndexError, RuntimeError) as error:
+            most = getattr(config, "max_position_embeddings", None)
+            if isinstance(most, int) and widest > most:
+                raise ValueError(f"a row has {widest} positions, new tokens included; the model has max_position_embeddings={most}") from error
+            raise
         half = len(request.segments)
         read = [logits[i, s.rows].cpu().contiguous() for i, s in enumerate(request.segments)]
         guide = [logits[half + i, s.rows].cpu().contiguous() for i, s in enumerate(request.segments)] if cfg_scale else None
@@ -180,7 +192,7 @@ def custom_generate(
     logits_processor: Sequence[Any] = (),
     stopping_criteria: Sequence[Any] = (),
     generation_config: Any = None,
-    policy: str = "threshold(0.9)",
+    policy: str | Sequence[str] = "threshold(0.9)",
     block_length: int | None = None,
     mask_token_id: int | None = None,
     shifted_logits: bool = False,
@@ -209,17 +221,20 @@ def custom_generate(
     drawn = {n: getattr(config, n, None) for n in ("temperature", "top_k", "top_p", "min_p")} if config.do_sample else {}
     if config.do_sample:  # what transformers does where none is given
         drawn["temperature"] = 1.0 if drawn["temperature"] is None else drawn["temperature"]
-    text = _settings.with_parts(
-        policy,
-        {**drawn, "repetition_penalty": config.repetition_penalty, "min_tokens": config.min_new_tokens},
-        length=config.max_length,
-        vocab=_known("vocab_size", None, model.config),
-    )
+    texts = [
+        _settings.with_parts(
+            one,
+            {**drawn, "repetition_penalty": config.repetition_penalty, "min_tokens": config.min_new_tokens},
+            length=config.max_length,
+            vocab=_known("vocab_size", None, model.config),
+        )
+        for one in _policies(policy)
+    ]
     eos = config.eos_token_id
     out = generate(
         lambda ids, **rest: model(ids, **rest, use_cache=False),
         input_ids,
-        text,
+        texts,
         attention_mask=model_kwargs.pop("attention_mask", None),
         max_new_tokens=config.max_length - input_ids.shape[1],
         block_length=block_length,
@@ -239,6 +254,11 @@ def custom_generate(
     return GenerateDecoderOnlyOutput(sequences=out.sequences)
 
 
+def _policies(policy: str | Sequence[str]) -> list[str]:
+    """The texts of one policy, or of a list of them."""
+    return list(policy) if isinstance(policy, (list, tuple)) else [policy]  # type: ignore[list-item]
+
+
 @dataclasses.dataclass
 class _Row:
     """One sequence without its padding."""
@@ -250,6 +270,8 @@ class _Row:
 
 
 def _rows(input_ids: Any, attention_mask: Any, new: int | None, editable: Any, mask_token: int) -> list[_Row]:
+    if isinstance(input_ids, torch.Tensor) and input_ids.dim() == 1:
+        raise ValueError(f"input_ids must have two dimensions, got {list(input_ids.shape)}: input_ids[None] is a batch of one")
     if input_ids.dim() != 2 or input_ids.dtype != torch.long or input_ids.numel() == 0:
         raise ValueError(f"input_ids must be int64 [batch, length], got {input_ids.dtype} {list(input_ids.shape)}")
     for name, given in (("attention_mask", attention_mask), ("editable", editable)):

@@ -63,7 +63,7 @@ class Tiny:
         return [self._tiny.BEGIN, *self._tiny.tokens_of(text)]
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """It knows no turns: contents stand one behind the other."""
+        """It knows no turns: contents follow one another."""
         return self.encode(" ".join(m["content"] for m in messages))
 
     def forward(self, sequences: list[np.ndarray], rows: list[slice]) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._unmask import Commit, Constraint, Field, Report, Session, Vocabulary
+from .._unmask import Commit, Constraint, Field, Probability, Report, Session, Vocabulary
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
 ANSWER, BLOCK = 40, 20  # positions behind the prompt, and of a block
@@ -79,7 +79,8 @@ class TinyLlada:
     """Called with tokens [batch, length], returns logits [batch, length, 98] in float32.
 
     `positions` are those of the tokens, by default 0, 1, ...; `sees` [length, length] is True where the row attends to
-    the column, by default everywhere.
+    the column, by default everywhere. `soft` has the soft tokens of masked positions (Session.soft_tokens): the embedding
+    of such a position is that of its token and, with `weight`, the mixture of theirs by `share`.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -92,7 +93,12 @@ class TinyLlada:
         self.turns = np.float32(meta["llada.rope.freq_base"]) ** (-np.arange(0, width, 2, dtype=np.float32) / width)
 
     def __call__(
-        self, tokens: Any, positions: np.ndarray | None = None, sees: np.ndarray | None = None
+        self,
+        tokens: Any,
+        positions: np.ndarray | None = None,
+        sees: np.ndarray | None = None,
+        soft: Sequence[Probability] = (),
+        weight: float = 0.0,
     ) -> np.ndarray:
         tokens = np.asarray(tokens)
         batch, length = tokens.shape
@@ -105,6 +111,10 @@ class TinyLlada:
             return np.stack((even * cos - odd * sin, even * sin + odd * cos), -1).reshape(x.shape)
 
         h = self.w["token_embd.weight"][tokens]
+        for position in {s.position for s in soft}:
+            h[:, position] *= np.float32(1 - weight)
+        for s in soft:
+            h[:, s.position] += np.float32(weight * s.share) * self.w["token_embd.weight"][s.token]
         for i in range(self.layers):
             w = {n: self.w[f"blk.{i}.{n}.weight"].T for n in (
                 "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")}
@@ -201,13 +211,17 @@ def decode(
     trace: bool | str = False,
     show: Callable[[np.ndarray, list[Commit]], None] | None = None,
     constraint: Constraint | Field | None = None,
+    soft_tokens: int = 0,
+    soft_weight: float = 0.25,
 ) -> Answer:
     """Answers one prompt; show(tokens of the answer, what was committed) is called after each pass.
 
     `trace` names a file for the decode as a trace. The whole sequence runs in each pass; policies
     with a layer rule need an engine that computes single positions. A TinyLlada also runs causal and shadow
     segments; any other `model` is called with tokens alone. `constraint` is the language of the answer
-    (unmask.constraints).
+    (unmask.constraints). With `soft_tokens` a pass mixes into the embedding of each position that
+    stayed masked those of its most probable tokens in the pass before, with the weight
+    `soft_weight`, in a TinyLlada without causal or shadow segments; the model was not trained so.
     """
     start = [BEGIN] + tokens_of(prompt)
     if len(start) + length > CONTEXT:
@@ -231,7 +245,8 @@ def decode(
     if session.single_positions:
         raise ValueError(f"policy '{policy}' needs an engine that computes single positions; "
                          "this one runs every position in each layer")
-    session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed, constraint=constraint)
+    session.start(0, tokens, prompt_length=len(start), block_length=block_length, seed=seed, constraint=constraint,
+                  soft_tokens=soft_tokens)
     attention = None
     while (request := session.next()) is not None:
         if attention is None and any(s.attention != "bidirectional" for s in request.segments):
@@ -245,7 +260,7 @@ def decode(
         for row, segment in zip(passed, request.segments):
             for position, token in segment.placed:
                 row[position] = token
-        logits = model(passed)
+        logits = model(passed, soft=session.soft_tokens(0), weight=soft_weight) if soft_tokens else model(passed)
         session.supply([rows[s.rows] for rows, s in zip(logits, request.segments)])
         if show is not None:
             show(tokens[len(start) :], session.committed(0))

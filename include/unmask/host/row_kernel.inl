@@ -3,14 +3,12 @@
 // Not a header to include: the text of the row kernel, which read_row.hpp compiles once per
 // instruction set, hence no #pragma once. A function template cannot take its target attribute from
 // a template parameter, and g++ inlines intrinsics only into functions that have their target; so
-// the text is one and the attribute is a macro. Included alone, this file is empty.
+// the text is one and the attribute is a macro.
 //
 // UNMASK_SIMD    the vectors of the instruction set (simd.hpp)
 // UNMASK_TARGET  its target attribute
-#if defined(UNMASK_SIMD)
-
-#  include <unmask/host/columns_kernel.hpp>
-#  include <unmask/host/sums_kernel.hpp>
+#include <unmask/host/columns_kernel.inl>
+#include <unmask/host/sums_kernel.inl>
 
 template <>
 struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
@@ -350,5 +348,3 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     return value == 0.0F ? at(z, first_equal(z, value, column)) : value;
   }
 };
-
-#endif

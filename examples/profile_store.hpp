@@ -6,11 +6,16 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
-namespace UNMASK_NAMESPACE {
+namespace example {
+
+using unmask::calibrated_threshold;
+using unmask::index_t;
+using unmask::sequence_shape;
 
 /// The profiles of an engine, one for each task and block length. The first request of a task
 /// decodes with the static rule and is recorded; requests that begin before it has ended decode
@@ -60,10 +65,9 @@ class profile_store {
   /// std::invalid_argument if `calibrated` has no profile.
   void put(std::string_view task, const profile& calibrated) {
     calibrated.check_values();
-    check_argument(calibrated.calibrated(),
-                   "calibrated_threshold::blocks",
-                   calibrated.blocks,
-                   "at least 1 in a store");
+    if (!calibrated.calibrated()) {
+      throw std::invalid_argument("a store takes calibrated profiles, got one without blocks");
+    }
     const std::lock_guard lock{mutex_};
     entries_[key{task, calibrated.block_length}].calibrated = calibrated;
   }
@@ -144,11 +148,11 @@ class profile_store<Cells>::request {
     }
     try {
       recorder_->observe(session, slot);
-      const ending end = session.report(slot).end;
-      if (end == ending::running) {
+      const unmask::ending end = session.report(slot).end;
+      if (end == unmask::ending::running) {
         return;
       }
-      if (end != ending::cancelled) {
+      if (end != unmask::ending::cancelled) {
         const profile calibrated = recorder_->calibrate(commit_rule_);
         std::exchange(store_, nullptr)->finish(name_, calibrated);
       }
@@ -183,21 +187,21 @@ class profile_store<Cells>::request {
   profile_store* store_;  ///< null unless this request is recorded
   key name_;
   profile commit_rule_;
-  std::optional<threshold_calibrator> recorder_;
+  std::optional<unmask::threshold_calibrator> recorder_;
 };
 
 template <int Cells>
 typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_view task,
                                                                    const sequence_shape& geometry) {
-  check_argument(geometry.block_length >= 1,
-                 "sequence_shape::block_length",
-                 geometry.block_length,
-                 "at least 1");
+  if (geometry.block_length < 1) {
+    throw std::invalid_argument("block_length must be at least 1, got " +
+                                std::to_string(geometry.block_length));
+  }
   const index_t blocks = (geometry.length - geometry.prompt_length - 1) / geometry.block_length + 1;
-  check_argument(blocks <= Cells,
-                 "blocks of the sequence",
-                 blocks,
-                 "at most Cells = " + std::to_string(Cells) + " of the profile_store");
+  if (blocks > Cells) {
+    throw std::invalid_argument("a profile of this store has " + std::to_string(Cells) +
+                                " blocks at most, got " + std::to_string(blocks));
+  }
   const key name{task, geometry.block_length};
   const std::lock_guard lock{mutex_};
   entry& e = entries_[name];
@@ -208,4 +212,4 @@ typename profile_store<Cells>::request profile_store<Cells>::begin(std::string_v
   return request(is_first ? this : nullptr, name, knobs_, geometry);
 }
 
-}  // namespace unmask
+}  // namespace example

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
-// the sums of a chunk and their scale. Included alone, this file is empty.
-#if defined(UNMASK_SIMD)
-
+// Text that row_kernel.inl includes, once per instruction set like itself, hence no #pragma once:
+// the sums of a chunk and their scale.
 template <>
 struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
@@ -217,5 +215,3 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     sums_of<S>(shifted, padded, next, to.exponent, sums);
   }
 };
-
-#endif

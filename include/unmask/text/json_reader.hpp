@@ -4,9 +4,11 @@
 #include <unmask/core/types.hpp>
 #include <unmask/text/read_number.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,15 +16,17 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Reads one line of JSON value by value, in the order of the calls. The caller names the type that
-/// it expects; skip() takes any value, at most `most_levels` deep.
+/// Reads JSON value by value, in the order of the calls. The caller names the type that it expects;
+/// skip() takes any value, at most `most_levels` deep.
 ///
-/// Errors: std::invalid_argument that names line and column.
+/// Errors: std::invalid_argument that names the source, line, column and the key of about(). It
+/// does not quote the text: another file may have been named in place of the right one.
 class json_reader {
  public:
-  /// `line` is the number of the line in its text, from 1.
-  explicit json_reader(std::string_view text, index_t line = 1)
+  /// `source` is what errors call the text, and `line` the number of its first line, from 1.
+  explicit json_reader(std::string_view text, std::string_view source, index_t line = 1)
       : text_(text)
+      , source_(source)
       , line_(line) {}
 
   /// Reads an object; calls member(key) in front of each value, which it must read.
@@ -54,35 +58,48 @@ class json_reader {
   /// Reads a whole number of type T.
   template <std::integral T>
   [[nodiscard]] T whole() {
-    skip_spaces();
+    const std::string_view digits = number();
     T value{};
-    const char* const first = text_.data() + at_;
-    const auto read = std::from_chars(first, text_.data() + text_.size(), value);
-    const auto size = static_cast<std::size_t>(read.ptr - first);
-    if (read.ec != std::errc{} || (at_ + size < text_.size() &&
-                                   std::string_view(".eE").find(text_[at_ + size]) != text_.npos)) {
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc{} || read.ptr != digits.data() + digits.size()) {
       fail("expected a whole number that fits");
     }
-    at_ += size;
+    at_ += digits.size();
     return value;
   }
 
-  /// Reads a real number; null is `missing`.
-  [[nodiscard]] float real(float missing) {
-    skip_spaces();
-    if (take_word("null")) {
-      return missing;
-    }
+  /// Reads a real number.
+  [[nodiscard]] float real() {
+    const std::string_view digits = number();
     float value{};
-    const char* const first = text_.data() + at_;
-    const bool is_number =
-        at_ < text_.size() && std::string_view("-0123456789").find(text_[at_]) != text_.npos;
-    const auto read = detail::read_number(first, text_.data() + text_.size(), value);
-    if (!is_number || read.ec != std::errc{}) {
+    const auto read = detail::read_number(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc{}) {
       fail("expected a number that fits");
     }
-    at_ += static_cast<std::size_t>(read.ptr - first);
+    at_ += digits.size();
     return value;
+  }
+  /// The same; null is `missing`.
+  [[nodiscard]] float real(float missing) {
+    skip_spaces();
+    return take_word("null") ? missing : real();
+  }
+
+  /// Reads a string that is one of `words`, and returns its index.
+  [[nodiscard]] std::size_t one_of(std::span<const std::string_view> words) {
+    skip_spaces();
+    const std::size_t first = at_;
+    const std::string word = string();
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found == words.end()) {
+      at_ = first;
+      std::string rule = "expected one of";
+      for (const std::string_view w : words) {
+        rule.append(" \"").append(w).append("\"");
+      }
+      fail(rule);
+    }
+    return static_cast<std::size_t>(found - words.begin());
   }
 
   /// Reads a string.
@@ -111,22 +128,30 @@ class json_reader {
   void finish() {
     skip_spaces();
     if (at_ < text_.size()) {
-      fail("expected the end of the line");
+      fail("expected the end");
     }
   }
 
+  /// Errors from here on name this key, which must outlive the reader.
+  void about(std::string_view key) { key_ = key; }
+
   /// Throws the error of a rule at the current place.
   [[noreturn]] void fail(const std::string& rule) const {
-    throw std::invalid_argument("trace, line " + std::to_string(line_) + ", column " +
-                                std::to_string(at_ + 1) + ": " + rule);
+    std::string where(source_);
+    where += ", line " + std::to_string(line_) + ", column " + std::to_string(at_ - line_at_ + 1);
+    where.append(key_.empty() ? "" : ": ").append(key_);
+    throw std::invalid_argument(where + ": " + rule);
   }
 
  private:
   static constexpr int most_levels = 32;
 
   void skip_spaces() {
-    while (at_ < text_.size() && std::string_view(" \t\r").find(text_[at_]) != text_.npos) {
-      ++at_;
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) {
+      if (text_[at_++] == '\n') {
+        ++line_;
+        line_at_ = at_;
+      }
     }
   }
   [[nodiscard]] bool take(char wanted) {
@@ -144,6 +169,34 @@ class json_reader {
     const bool is_there = text_.substr(at_).starts_with(word);
     at_ += is_there ? word.size() : 0;
     return is_there;
+  }
+
+  // The digits of the number that is next, which std::from_chars reads less strictly than JSON.
+  [[nodiscard]] std::string_view number() {
+    skip_spaces();
+    std::size_t end = at_;
+    const auto take_one = [&](std::string_view of) {
+      const bool is_there = end < text_.size() && of.find(text_[end]) != of.npos;
+      end += is_there ? 1 : 0;
+      return is_there;
+    };
+    const auto take_digits = [&] {
+      const std::size_t first = end;
+      while (take_one("0123456789")) {
+      }
+      return end > first;
+    };
+    take_one("-");
+    bool good = take_one("0") || take_digits();
+    good = good && (!take_one(".") || take_digits());
+    if (good && take_one("eE")) {
+      take_one("+-");
+      good = take_digits();
+    }
+    if (!good) {
+      fail("expected a number");
+    }
+    return text_.substr(at_, end - at_);
   }
 
   [[nodiscard]] std::uint32_t hexadecimal() {
@@ -219,7 +272,10 @@ class json_reader {
   }
 
   std::string_view text_;
+  std::string_view source_;
+  std::string_view key_;
   std::size_t at_ = 0;
+  std::size_t line_at_ = 0;  // where the line begins
   index_t line_ = 1;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/policy/commit/profile_store.hpp>
+#include "profile_store.hpp"
+
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/stop.hpp>
 
@@ -11,6 +12,8 @@
 
 namespace unmask::testing::profile_store_test {
 namespace {
+
+using example::profile_store;
 
 const sequence_shape geometry{.prompt_length = 2, .length = 34, .block_length = 8};
 const made_up_model model{.seed = 21};
@@ -252,6 +255,18 @@ TEST(profile_store, has_a_cell_for_each_block_of_a_request) {
   profile_store<2> store{calibrated_threshold<2>{}};
   EXPECT_NO_THROW(static_cast<void>(store.begin("two", {.length = 6, .block_length = 3})));
   EXPECT_THROW(static_cast<void>(store.begin("three", {.length = 7, .block_length = 3})),
+               std::invalid_argument);
+}
+
+TEST(profile_store, has_blocks_of_one_position_and_up_to_its_cells) {
+  profile_store<4> store{calibrated_threshold<4>{}};
+  EXPECT_NO_THROW(static_cast<void>(store.begin("a", {.length = 4, .block_length = 1})));
+  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 4, .block_length = 0})),
+               std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 5, .block_length = 1})),
+               std::invalid_argument);
+  EXPECT_NO_THROW(static_cast<void>(store.begin("a", {.length = 8, .block_length = 2})));
+  EXPECT_THROW(static_cast<void>(store.begin("a", {.length = 9, .block_length = 2})),
                std::invalid_argument);
 }
 

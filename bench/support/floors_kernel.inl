@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Text that floors.hpp compiles once per instruction set, hence no #pragma once: operations on
-// registers that do not wait for each other. Included alone, this file is empty.
-#if defined(UNMASK_SIMD)
-
+// registers that do not wait for each other.
 template <>
 struct floor_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
@@ -23,7 +21,7 @@ struct floor_kernel<UNMASK_SIMD> {
     floats x = simd::splat(0.5F);
     for (index_t j = 0; j < columns; j += 12 * width) {
       UNMASK_BENCH_KEEP(x);
-#  pragma GCC unroll 12
+#pragma GCC unroll 12
       for (index_t i = 0; i < 12; ++i) {
         if constexpr (Op == bench::operation::fused_multiply_add) {
           a[i] = simd::fma(a[i], x, x);
@@ -35,7 +33,7 @@ struct floor_kernel<UNMASK_SIMD> {
         }
       }
     }
-#  pragma GCC unroll 12
+#pragma GCC unroll 12
     for (floats& r : a) {
       UNMASK_BENCH_KEEP(r);
     }
@@ -64,7 +62,7 @@ struct floor_kernel<UNMASK_SIMD> {
       whole = simd::rounded(whole);
       part = simd::sub(part, x);
       f[0] = simd::fma(z, x, f[0]);
-#  pragma GCC unroll 6
+#pragma GCC unroll 6
       for (index_t i = 1; i < 7; ++i) {
         f[i] = simd::fma(f[i], x, x);
       }
@@ -72,15 +70,13 @@ struct floor_kernel<UNMASK_SIMD> {
       sum = simd::add(sum, x);
     }
     floats* const results[] = {&best, &clamped, &whole, &part, &scaled, &sum};
-#  pragma GCC unroll 6
+#pragma GCC unroll 6
     for (floats* r : results) {
       UNMASK_BENCH_KEEP(*r);
     }
-#  pragma GCC unroll 7
+#pragma GCC unroll 7
     for (floats& r : f) {
       UNMASK_BENCH_KEEP(r);
     }
   }
 };
-
-#endif

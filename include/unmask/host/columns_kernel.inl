@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
-// the columns of a chunk as the sums read them, from memory or through a mask. Included alone, this
-// file is empty.
-#if defined(UNMASK_SIMD)
-
+// Text that row_kernel.inl includes, once per instruction set like itself, hence no #pragma once:
+// the columns of a chunk as the sums read them, from memory or through a mask.
 template <>
 struct columns_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
@@ -157,5 +154,3 @@ struct columns_kernel<UNMASK_SIMD> {
     std::uintptr_t at_;  // a pointer may not point behind its array
   };
 };
-
-#endif

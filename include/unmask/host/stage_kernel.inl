@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Text that row_kernel.hpp includes, once per instruction set like itself, hence no #pragma once:
-// prepares a chunk before its sums are computed. Included alone, this file is empty.
-#if defined(UNMASK_SIMD)
-
+// Text that row_kernel.inl includes, once per instruction set like itself, hence no #pragma once:
+// prepares a chunk before its sums are computed.
 template <>
 struct stage_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
@@ -147,5 +145,3 @@ struct stage_kernel<UNMASK_SIMD> {
     }
   }
 };
-
-#endif

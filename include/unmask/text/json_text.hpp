@@ -14,7 +14,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// A line of JSON that is written value by value: commas follow from the order of the calls.
+/// JSON that is written value by value: commas follow from the order of the calls, and all stands
+/// on one line but for break_line().
 ///
 /// Numbers have the fewest digits that read back as the same value; one that is not finite is null.
 /// Strings are valid UTF-8, without control characters and without < > &, so that a line can stand
@@ -29,8 +30,14 @@ class json_text {
   }
   /// Ends it.
   void close(char bracket) {
+    end_line();
     text_ += bracket;
     is_first_ = false;
+  }
+  /// Begins a line, so much indented, for what is next: a value, a key or a closing bracket.
+  void break_line(std::size_t spaces) {
+    breaks_ = true;
+    indent_ = spaces;
   }
   /// The name of the member whose value is next.
   void key(std::string_view name) {
@@ -97,6 +104,14 @@ class json_text {
   void separate() {
     text_ += is_first_ ? "" : ",";
     is_first_ = false;
+    end_line();
+  }
+  void end_line() {
+    if (breaks_) {
+      text_ += '\n';
+      text_.append(indent_, ' ');
+      breaks_ = false;
+    }
   }
 
   void append(auto value) {
@@ -126,6 +141,8 @@ class json_text {
 
   std::string text_;
   bool is_first_ = true;
+  bool breaks_ = false;
+  std::size_t indent_ = 0;
 };
 
 }  // namespace unmask

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Not a header to include: the text of the drift kernel, which drift.hpp compiles once per
-// instruction set, hence no #pragma once; see row_kernel.hpp for why. Included alone, this file is
-// empty.
+// instruction set, hence no #pragma once; see row_kernel.inl for why.
 //
 // UNMASK_SIMD    the vectors of the instruction set (simd.hpp)
 // UNMASK_TARGET  its target attribute
-#if defined(UNMASK_SIMD)
-
 template <>
 struct drift_kernel<UNMASK_SIMD> {
   using simd = UNMASK_SIMD;
@@ -121,5 +118,3 @@ struct drift_kernel<UNMASK_SIMD> {
     }
   }
 };
-
-#endif

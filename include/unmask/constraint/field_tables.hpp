@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/constraint/running_field.hpp>
+#include <unmask/step/field_walk.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+/// A field as tables: definitions of running_field.hpp.
+namespace UNMASK_NAMESPACE::detail::constraints {
+
+UNMASK_LIBRARY std::vector<std::uint32_t> running_field::distinct_restrictions() const {
+  std::vector<std::uint32_t> out(restrictions_);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// Calls use(state, neighbour) for the pairs between which a class of a restriction leads.
+void running_field::for_each_pair(std::uint32_t restriction,
+                                  const std::vector<std::uint32_t>& first,
+                                  const std::vector<std::uint32_t>& to,
+                                  const std::vector<std::uint32_t>& label,
+                                  const auto& use) const {
+  const token_automaton& a = pool_->automaton();
+  const std::size_t words = a.class_words();
+  const std::uint64_t* const may = pool_->restriction(restriction);
+  for (std::uint32_t q = 0; q < a.states; ++q) {
+    for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
+      const std::uint64_t* const by = a.labels.data() + words * label[k];
+      std::uint64_t any = 0;
+      for (std::size_t w = 0; w < words; ++w) {
+        any |= by[w] & may[w];
+      }
+      if (any != 0) {
+        use(q, to[k]);
+      }
+    }
+  }
+}
+
+UNMASK_LIBRARY step::field_walk_sizes running_field::sizes() const {
+  const token_automaton& a = pool_->automaton();
+  step::field_walk_sizes n;
+  n.vocab = a.class_of.size();
+  n.states = a.states;
+  n.classes = a.classes;
+  n.edges = a.edge_from.size();
+  n.positions = static_cast<std::size_t>(size_);
+  for (const std::uint32_t r : distinct_restrictions()) {
+    ++n.restrictions;
+    for_each_pair(r, a.first_pair, a.pair_next, a.pair_label, [&](auto, auto) { ++n.neighbours; });
+  }
+  return n;
+}
+
+// The edges of each class by the state that they enter.
+inline void write_back_edges(const token_automaton& a, step::field_walk& to) {
+  std::vector<std::uint32_t> order(a.edge_from.size());
+  std::iota(order.begin(), order.end(), 0U);
+  for (std::uint32_t c = 0; c < a.classes; ++c) {
+    std::sort(order.begin() + a.first_edge[c],
+              order.begin() + a.first_edge[c + 1],
+              [&](std::uint32_t x, std::uint32_t y) { return a.edge_next[x] < a.edge_next[y]; });
+  }
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    to.back_from[k] = a.edge_from[order[k]];
+    to.back_next[k] = a.edge_next[order[k]];
+  }
+}
+
+UNMASK_LIBRARY void running_field::write_tables(step::field_walk& to) const {
+  const token_automaton& a = pool_->automaton();
+  std::copy(a.class_of.begin(), a.class_of.end(), to.class_of);
+  std::copy(a.first_edge.begin(), a.first_edge.end(), to.first_edge);
+  std::copy(a.edge_from.begin(), a.edge_from.end(), to.edge_from);
+  std::copy(a.edge_next.begin(), a.edge_next.end(), to.edge_next);
+  write_back_edges(a, to);
+  for (std::uint32_t c = 0; c < a.classes; ++c) {
+    to.lowest_of[c] = no_token;
+    to.has_several[c] = 0;
+    for (std::uint32_t k = a.first_token[c]; k < a.first_token[c + 1]; ++k) {
+      if (!is_suppressed(a.tokens[k])) {
+        to.has_several[c] = to.lowest_of[c] != no_token ? 1 : 0;
+        to.lowest_of[c] = math::min(to.lowest_of[c], a.tokens[k]);
+      }
+    }
+  }
+  const std::vector<std::uint32_t> restrictions = distinct_restrictions();
+  std::uint32_t after = 0;
+  std::uint32_t before = 0;
+  const auto write_pairs = [&](std::uint32_t r,
+                               const std::vector<std::uint32_t>& first,
+                               const std::vector<std::uint32_t>& neighbour,
+                               const std::vector<std::uint32_t>& label,
+                               std::uint32_t* firsts,
+                               std::uint32_t* list,
+                               std::uint32_t& count) {
+    std::uint32_t state = 0;
+    for_each_pair(r, first, neighbour, label, [&](std::uint32_t q, std::uint32_t next) {
+      while (state <= q) {
+        firsts[state++] = count;
+      }
+      list[count++] = next;
+    });
+    while (state <= a.states) {
+      firsts[state++] = count;
+    }
+  };
+  for (std::size_t i = 0; i < restrictions.size(); ++i) {
+    const std::uint32_t r = restrictions[i];
+    for (std::uint32_t c = 0; c < a.classes; ++c) {
+      to.usable[i * a.classes + c] = has_bit(pool_->restriction(r), c) ? 1 : 0;
+    }
+    const std::size_t from = i * (std::size_t{a.states} + 1);
+    write_pairs(r, a.first_pair, a.pair_next, a.pair_label, to.first_after + from, to.after, after);
+    write_pairs(
+        r, a.first_back, a.back_from, a.back_label, to.first_before + from, to.before, before);
+  }
+  for (std::size_t i = 0; i < symbols_.size(); ++i) {
+    const auto r = std::lower_bound(restrictions.begin(), restrictions.end(), restrictions_[i]);
+    to.masked_symbols[i] = a.classes + static_cast<std::uint32_t>(r - restrictions.begin());
+    to.symbols[i] = is_masked(static_cast<index_t>(i)) ? to.masked_symbols[i] : symbols_[i];
+  }
+  to.left[first_state_] = 1;
+  for_each_bit(pool_->states_in(sets_of_right_[0]), a.state_words(), [&](std::size_t q) {
+    to.right[q] = 1;
+  });
+  to.fills = fills_;
+}
+
+UNMASK_LIBRARY std::uint32_t running_field::state_of(const std::uint32_t* symbols) const {
+  const token_automaton& a = pool_->automaton();
+  std::uint32_t q = first_state_;
+  for (index_t at = 0; at < size_ && symbols[at] < a.classes && q != dead_state; ++at) {
+    q = a.after(q, symbols[at]);
+  }
+  return q;
+}
+
+UNMASK_LIBRARY bool running_field::is_met(const std::uint32_t* symbols) const {
+  const token_automaton& a = pool_->automaton();
+  const bool is_whole =
+      std::all_of(symbols, symbols + size_, [&](std::uint32_t s) { return s < a.classes; });
+  const std::uint32_t q = state_of(symbols);
+  return is_whole && q != dead_state && has_bit(pool_->states_in(sets_of_right_[0]), q);
+}
+
+}  // namespace unmask::detail::constraints

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Sessions with constraints on a stream, with emulated kernels, beside sessions on the host.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#include "support/constraints_beside.hpp"
+#include "unmask/device/emulated_launches.hpp"
+#include "unmask/device/policies.hpp"
+
+namespace unmask::testing::emulated_constraint_test {
+namespace {
+
+TEST(emulated_constraint, threshold_equals_the_host) {
+  const constraints_beside n = decode_beside_host(policy{by_confidence{}, threshold{0.2F}}, 0, 600);
+  EXPECT_GT(n.refused, 5);
+  EXPECT_GT(n.filled, 100);
+}
+
+TEST(emulated_constraint, drawn_tokens_equal_the_host) {
+  const constraints_beside n =
+      decode_beside_host(policy{by_confidence{}, tokens_per_step{3}, sampling{1.0F}}, 1000, 400);
+  EXPECT_GT(n.refused, 3);
+}
+
+TEST(emulated_constraint, edits_equal_the_host) {
+  static_cast<void>(decode_beside_host(constrained, 2000, 100));
+}
+
+TEST(emulated_constraint, remasked_tokens_equal_the_host) {
+  static_cast<void>(decode_beside_host(
+      policy{by_confidence{}, threshold{0.3F}, remask_current_below{0.5F}}, 3000, 100));
+}
+
+TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
+  dice d(1);
+  std::optional<constraint> c;
+  language l;
+  while (!c) {
+    l = random_language(d);
+    c = constraint_of(l, {.bytes = 1 << 18});
+  }
+  constexpr policy some{by_confidence{}, threshold{0.3F}};
+  CUstream_st stream;
+  session<std::remove_const_t<decltype(some)>, on_stream> s(
+      l.model, {.length = 4, .window = 4}, on_stream{&stream});
+  std::vector<token_id> tokens(4, 0);
+  const constrained_field again{.language = &*c, .tokens_after = any_number, .read_again = true};
+  EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
+               std::invalid_argument);
+  EXPECT_EQ(tokens, std::vector<token_id>(4, 0));
+  EXPECT_THROW(static_cast<void>(s.constraint_state(0)), std::logic_error);
+}
+
+TEST(emulated_constraint, excluded_tokens_equal_the_host) {
+  static_cast<void>(
+      decode_beside_host(policy{by_confidence{}, threshold{0.3F}, min_new_tokens{2}}, 4000, 100));
+}
+
+}  // namespace
+}  // namespace unmask::testing::emulated_constraint_test
