@@ -43,10 +43,11 @@ class waiting(judge.judge):
         tasks.write(file, tasks.problems("validation", count, seed, tasks.WAITING))
 
     def no_cheaper(self, text, family="constant"):
-        """The cheapest setting of the family that on the validation set takes no fewer passes, or the dearest."""
+        """The cheapest setting of the family that on the validation set takes no fewer passes, of equals the one with
+        the most right answers, or the dearest."""
         cost = {c: self.cost(c) for c in self.families[family]}
         fitting = [c for c in cost if cost[c] >= self.cost(text)]
-        return min(fitting, key=cost.get) if fitting else max(cost, key=cost.get)
+        return min(fitting, key=lambda c: (cost[c], -self.right(c))) if fitting else max(cost, key=cost.get)
 
     def as_much(self, text, rule):
         """The budget of `rule` for which the layers compute as many positions as under `text`, on the first problems of
@@ -187,13 +188,14 @@ def cells_of(outcomes):
 
 def together(verdicts):
     """The verdict of the seeds together."""
-    if None in verdicts:
+    run = [v for v in verdicts if v is not None]
+    if not run:
         return "not run"
     if len(verdicts) > 1 and set(verdicts) == {HOLDS}:
         return "**holds**"
     if HOLDS in verdicts or PART in verdicts:
         return PART + (", and refuted" if REFUTED in verdicts else "")
-    return f"**{REFUTED}**" if set(verdicts) == {REFUTED} else "refuted for one seed" if REFUTED in verdicts else OPEN
+    return f"**{REFUTED}**" if set(verdicts) == {REFUTED} and len(verdicts) > 1 else "refuted for one seed" if REFUTED in verdicts else OPEN
 
 
 def self_test():
@@ -212,6 +214,7 @@ def self_test():
     assert outcome(result("1" * 196 + "0" * 4, [2] * 199 + [1]), many, FEWER).verdict != HOLDS
     assert together([HOLDS, HOLDS]) == "**holds**" and together([HOLDS]) == PART and together([HOLDS, OPEN]) == PART
     assert together([REFUTED, REFUTED]) == "**refuted**" and together([OPEN, OPEN]) == OPEN and together([None]) == "not run"
+    assert together([HOLDS, None]) == PART and together([REFUTED, None]) == "refuted for one seed"
 
 
 def main():
