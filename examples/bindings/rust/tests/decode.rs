@@ -498,7 +498,7 @@ fn a_calibrator_makes_the_profile_of_a_decode() {
         calibrator.observe(&mut session, 0).unwrap();
     }
     let profile = calibrator.profile().unwrap();
-    assert!(profile.contains("\"mode\": \"step_block\"") && profile.contains("\"block_length\": 7"));
+    assert!(profile.contains("\"mode\":\"step_block\"") && profile.contains("\"block_length\":7"));
     let file = std::env::temp_dir().join("unmask_rust_profile.json");
     std::fs::write(&file, profile).unwrap();
     unmask::check_policy(&format!("osdt_gpqa('{}', cap=1)", file.display())).unwrap();
