@@ -62,8 +62,7 @@ class decode {
     const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
     const unmask::constrained_field answer{.language = language};
     const std::size_t fields = language == nullptr ? 0 : 1;
-    session_->start(
-        0, tokens_[0], shape, {.editable = editable, .constraints = {&answer, fields}});
+    session_->start(0, tokens_[0], shape, {.editable = editable, .constraints = {&answer, fields}});
     trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
   }
 
@@ -120,8 +119,8 @@ std::map<std::string, demo::engine> models;
 demo::engine* model = nullptr;  // of the decode that runs
 std::unique_ptr<decode> running;
 std::optional<unmask::constraint> language;  // of the answers; none: any text
-std::string said;      // the last string that a call returned
-int wrong_column = 0;  // of the policy's text, from 1; 0: none
+std::string said;                            // the last string that a call returned
+int wrong_column = 0;                        // of the policy's text, from 1; 0: none
 
 /// Returns the message of an error, empty without one.
 template <class F>

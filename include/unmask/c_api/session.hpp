@@ -69,7 +69,7 @@ struct unmask_session {
       , of_slot(static_cast<std::size_t>(sizes.sequences), own)
       , wants_a_loop(replay != nullptr ? "replay" : parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
-    const auto window = static_cast<std::size_t>(capacity.window);
+    [[maybe_unused]] const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
       device = unmask::detail::c_api::with_bad_alloc([&] {

@@ -21,8 +21,7 @@ namespace UNMASK_NAMESPACE::detail {
 [[nodiscard]] inline bool
 has_argument(std::span<const known_part> known, const part_text& written, std::string_view name) {
   const auto part = with_name(known, written.name);
-  return part != known.end() &&
-         with_name(part->arguments, name) != part->arguments.end();
+  return part != known.end() && with_name(part->arguments, name) != part->arguments.end();
 }
 
 // Names the arguments that are given by place, as far as the part has so many.

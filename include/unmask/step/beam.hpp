@@ -246,10 +246,10 @@ template <class Policy>
 UNMASK_HD void place_members([[maybe_unused]] const slot_memory<Policy>& m,
                              [[maybe_unused]] plan& next) {
   if constexpr (Policy::beams) {
-    const beam_state& beam = *m.beam;
-    if (!beams_now(m) || beam.members <= 1) {
+    if (!beams_now(m) || m.beam->members <= 1) {
       return;
     }
+    const beam_state& beam = *m.beam;
     next.beam = true;
     next.branches = beam.members - 1;
     for (index_t k = 0; k < max_branches; ++k) {
@@ -267,8 +267,8 @@ UNMASK_HD void place_members([[maybe_unused]] const slot_memory<Policy>& m,
 template <class Policy>
 UNMASK_HD void end_beam([[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::beams) {
-    beam_state& beam = *m.beam;
-    if (beams_now(m) && beam.members > 1) {
+    if (beams_now(m) && m.beam->members > 1) {
+      beam_state& beam = *m.beam;
       sequence_view& q = m.state->view;
       --q.step;
       set_aside(m);
