@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Controls of layer rules that the library does not have: budgets dealt out evenly, to the wrong
-// layers and at random, and positions skipped at random. Decodes problems of one task one token a
-// pass and prints one JSON object as the demo does with --json. judge.py calls it:
+// Controls that the library does not have. Of layer rules, one token a pass: budgets dealt out
+// evenly, to the wrong layers and at random, and positions skipped at random. Of thresholds that
+// move: one that falls with the passes and with nothing else. Decodes problems of one task and
+// prints one JSON object as the demo does with --json. judge.py calls it:
 //
 //     layer_controls MODEL PROBLEMS TASK LIMIT RULE VALUE [MORE]
 //
 // RULE is change, even, reversed or random with a budget of VALUE positions a layer and a window of
 // MORE, 0 unless given (the paper's is the budget); or skip, skip_drift, skip_confidence,
 // skip_random with VALUE as the share of what entered that is kept from an eighth of the layers on,
-// and MORE, if given, that from a quarter on.
+// and MORE, if given, that from a quarter on; or falling, a threshold of VALUE in the first pass
+// that falls by MORE with each further one.
 #include <unmask/unmask.hpp>
 
 #include <nlohmann/json.hpp>
@@ -72,6 +74,17 @@ struct dealt_budget : cache_budget {
       }
     }
     share_out(weights.data(), layers, total, budgets);
+  }
+};
+
+/// A threshold that falls by the same amount with each pass.
+struct falling_threshold {
+  float start = 0.9F;
+  float fall = 0.0F;
+  static constexpr statistics required = stat::confidence;
+
+  bool commits(const auto& c, const rank_info&, const auto& context) const {
+    return c.confidence() > start - fall * static_cast<float>(context.at.step);
   }
 };
 
@@ -148,6 +161,12 @@ nlohmann::json measured(const std::string& rule,
     b.window = more != nullptr ? static_cast<index_t>(*more) : 0;
     b.how = static_cast<dealing>(found - dealings.begin());
     return one(b, interval_cache{1, 0});
+  }
+  if (rule == "falling") {
+    const policy p{by_confidence{},
+                   falling_threshold{static_cast<float>(value),
+                                     static_cast<float>(more != nullptr ? *more : 0.0)}};
+    return measured(p, weights, problems);
   }
   random_skip chance;
   chance.stages[0] = {0.125, value};

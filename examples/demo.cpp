@@ -156,6 +156,7 @@ nlohmann::json as_json(const summary& s) {
           {"answer_tokens", s.answer_tokens},
           {"tokens_per_forward", s.tokens_per_forward()},
           {"answer_tokens_per_forward", s.answer_tokens_per_forward()},
+          {"profile", s.profile},
           {"engine_seconds", s.engine_seconds},
           {"policy_seconds", s.policy_seconds}};
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Registers, shared memory, stack, spills and instructions of every kernel, as the assembler has them.
 
-usage: kernels.py [--arch ARCH]... [--jobs N] [--write FILE] [SOURCE.cu]...
+usage: kernels.py [--arch ARCH]... [--jobs N] [--write FILE] [--keep FOLDER] [SOURCE.cu]...
        kernels.py --self-test
 
 Compiles the sources (by default those of tests/unmask/cuda that hold kernels of the library) for each
@@ -158,6 +158,7 @@ def main():
     parser.add_argument("--arch", action="append")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--write")
+    parser.add_argument("--keep", help="a folder for the object files")
     parser.add_argument("sources", nargs="*")
     arguments = parser.parse_args()
     if arguments.self_test:
@@ -170,7 +171,7 @@ def main():
     facts, failed = [], False
     with tempfile.TemporaryDirectory() as scratch, \
             concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = [pool.submit(compile_one, nvcc, source, arch, scratch)
+        jobs = [pool.submit(compile_one, nvcc, source, arch, arguments.keep or scratch)
                 for arch in arguments.arch or ARCHITECTURES for source in sources]
         for job in concurrent.futures.as_completed(jobs):
             source, arch, status, text, found = job.result()

@@ -47,6 +47,9 @@ def main():
     defined = dict(re.findall(r"inline constexpr policy\s+(\w+)\{(.*?)\};\n", policies, re.S))
     composed = re.findall(r"with<(\w+)>", re.search(r"using composed = policy_list<(.*?)>;", policies, re.S)[1])
     kernels = "".join(read("tests", "unmask", "cuda", f"sessions_{name}.cu") for name in ("by_name", "composed"))
+    library = "unmask/cuda/c_library.cuh"  # whose kernels are those of policies by name
+    if f"#include <{library}>" in kernels:
+        kernels += read("include", *library.split("/")).replace("<named_policy>", "<unmask::named_policy>")
     complaints = []
     for name in ["unmask::named_policy"] + [f"std::remove_const_t<decltype(policies::{name})>" for name in composed]:
         if f"workspace<{name}>" not in kernels:

@@ -2,7 +2,7 @@
 //
 // Reads and steps on a device beside what others do with the same rows (Google Benchmark).
 //
-//     unmask_bench_cuda_steps
+//     unmask_bench_cuda_steps [options of Google Benchmark] [COLUMNS ROWS]   # each of them once
 //
 // read/<who>/<columns>/<rows> is the best token of each row and its confidence: `floor` a plain
 // read of the same bytes, `unmask` the library's read, the others of row_peers.cuh, `cub` a
@@ -30,6 +30,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -388,9 +389,16 @@ void step_of_unmask(benchmark::State& state) {
       [&] { static_cast<void>(step.next()); });
 }
 
+// Of all benchmarks, once, instead of the usual ones: the two last arguments.
+std::vector<std::int64_t> shape_of_all;
+
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {
   auto* const added = benchmark::RegisterBenchmark(name.c_str(), body);
   added->UseManualTime()->Unit(benchmark::kMicrosecond);
+  if (!shape_of_all.empty()) {
+    added->Args(shape_of_all)->Iterations(1);
+    return;
+  }
   for (const std::int64_t vocab : {126464, 151936}) {
     for (const std::int64_t rows : {32, 64, 128, 256}) {
       added->Args({vocab, rows});
@@ -404,6 +412,10 @@ template class unmask::on_stream::workspace<policy_type>;
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  if (argc == 3) {
+    shape_of_all = {std::atoll(argv[1]), std::atoll(argv[2])};
+    argc = 1;
+  }
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
     return 1;
   }

@@ -3,7 +3,7 @@
 // Times a step on this device, and its floor: a kernel that reads the same bytes and
 // does nothing with them. Logits of the shapes of LLaDA 8B (126,464 columns) and Dream (151,936).
 //
-//     unmask_example_cuda_step_time [runs]
+//     unmask_example_cuda_step_time [runs [columns rows]]
 //
 // Every number is the median of interleaved runs of one process. Steps and floors are nodes of
 // graphs that are replayed. "cold" goes round buffers of four times the L2 cache together, "warm"
@@ -171,6 +171,14 @@ int main(int count, char** arguments) {
       "| columns | type | rows | buffers | floor us | step us | GB/s | floor / step | goal | G3 | "
       "G5 |\n"
       "| ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |");
+  if (count > 3) {
+    for (const bool cold : {true, false}) {
+      measure<unmask::bfloat16>(
+          "bf16", std::atoi(arguments[2]), std::atoi(arguments[3]), cold, runs, l2_bytes);
+      measure<float>("f32", std::atoi(arguments[2]), std::atoi(arguments[3]), cold, runs, l2_bytes);
+    }
+    return 0;
+  }
   for (const index_t vocab : {126464, 151936}) {
     for (const bool cold : {true, false}) {
       for (const index_t rows : {32, 64, 128, 256, 512, 1024}) {

@@ -24,7 +24,8 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
                                                   std::span<const problem> problems,
                                                   const options& o,
                                                   index_t batch,
-                                                  bool trace) {
+                                                  bool trace,
+                                                  std::string* profile) {
   std::vector<problem> all(problems.begin(), problems.end());
   if (o.calibration) {
     all.push_back(*o.calibration);
@@ -39,11 +40,13 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
        .capacity = capacity,
        .block_length = o.shape.block_length,
        .stop_at_eos = o.stop_at_eos,
-       .decode_first = [&](unmask::named_session& session,
-                           const std::function<void()>& after_step) {
-         const std::span first = o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
-         decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });
-       }});
+       .decode_first =
+           [&](unmask::named_session& session, const std::function<void()>& after_step) {
+             const std::span first =
+                 o.calibration ? std::span(&*o.calibration, 1) : problems.first(1);
+             decode(session, 1, model, first, o.shape, [&](const step_seen&) { after_step(); });
+           },
+       .profile = profile});
 }
 
 summary measure(const chosen_policy& policy,
@@ -55,9 +58,10 @@ summary measure(const chosen_policy& policy,
   progress shown(policy.label(), problems.size());
   std::vector<problem> in_order;
   decoding all;
+  std::string profile;
   for (const std::string& task : tasks_of(problems)) {
     const std::vector<problem> of_task = choose(problems, {{task}}, 0);
-    const auto session = session_of(policy, model, of_task, o, batch);
+    const auto session = session_of(policy, model, of_task, o, batch, false, &profile);
     decoding decoded = decode(*session, batch, model, of_task, o.shape, [&](const step_seen& step) {
       count += step.report.end != unmask::ending::running ? 1U : 0U;
       shown.done(count);
@@ -67,6 +71,7 @@ summary measure(const chosen_policy& policy,
   }
   summary s = summarize(policy.name(), std::string(policy.about()), in_order, all);
   s.cache = policy.cache().label();
+  s.profile = profile;
   return s;
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "demo/decode.hpp"
 #include "demo/options.hpp"
@@ -17,13 +18,15 @@ namespace demo {
 void share_passes(engine& model, std::size_t bytes, const unmask::named_policy& parts);
 
 /// A session of this policy for these problems. A policy that learns from a first sequence gets the
-/// first of them. With `trace` it reports candidates. The library itself checks the knobs.
+/// first of them; `profile`, if given, what it learned. With `trace` it reports candidates. The
+/// library itself checks the knobs.
 std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
                                                   engine& model,
                                                   std::span<const problem> problems,
                                                   const options& o,
                                                   index_t batch,
-                                                  bool trace = false);
+                                                  bool trace = false,
+                                                  std::string* profile = nullptr);
 
 /// Decodes the problems, task by task, and adds up what the policy got right and what it cost. What
 /// a policy learns from the first problem of a task holds for that task; the decode that it learns

@@ -47,10 +47,12 @@ struct known_model {
   index_t answer_length, block_length;
   bool own_length = false;
 };
-constexpr std::array<known_model, 3> models{{
+constexpr std::array<known_model, 5> models{{
     {"tiny_llada", "tiny_llada/tiny-f16.gguf", "tiny_llada/prompts.jsonl", 40, 20},
     {"sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", 36, 36},
     {"chains", "chains/chains-f16.gguf", "chains/problems.jsonl", 128, 128, true},
+    {"waiting_1", "chains/waiting_1-f16.gguf", "chains/waiting.jsonl", 237, 237},
+    {"waiting_2", "chains/waiting_2-f16.gguf", "chains/waiting.jsonl", 237, 237},
 }};
 
 /// The options while they are read: some depend on each other.
@@ -131,19 +133,19 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.calibration = read_problems(existing_file("--calibration", v)).front();
        }},
-      {"--model", "NAME", "tiny_llada (default), sudoku, chains, or a GGUF file (LLaDA, BERT, ALBERT) for the\n"
-       "                      prompts of tiny_llada or --prompts",
+      {"--model", "NAME", "tiny_llada (default), sudoku, chains, waiting_1, waiting_2, or a GGUF file (LLaDA,\n"
+       "                      BERT, ALBERT) for the prompts of tiny_llada or --prompts",
        [](reader& r, std::string_view v) {
          const auto found = std::ranges::find(models, v, &known_model::name);
          r.model = found == models.end() ? models.front() : *found;
          r.result.model_file =
              found == models.end() ? existing_file("--model", v) : std::filesystem::path{};
        }},
-      {"--length", "N", "positions of the answer (default: the model's, 40, 36, up to 128)",
+      {"--length", "N", "positions of the answer (default: the model's, 40, 36, up to 128, 237)",
        [](reader& r, std::string_view v) {
          r.length = whole_number<index_t>("--length", v, 1, million);
        }},
-      {"--block-length", "N", "positions denoised together (default: the model's, 20, 36, 128)",
+      {"--block-length", "N", "positions denoised together (default: the model's, 20, 36, 128, 237)",
        [](reader& r, std::string_view v) {
          r.block_length = whole_number<index_t>("--block-length", v, 1, million);
        }},

@@ -2,6 +2,7 @@
 #include "demo/policies.hpp"
 
 #include <unmask/named_policy.hpp>
+#include <unmask/policy/commit/profile_json.hpp>
 #include <unmask/policy/commit/threshold_calibrator.hpp>
 
 namespace demo {
@@ -85,6 +86,9 @@ std::unique_ptr<named_session> chosen_policy::make(const session_setup& setup) c
   named_policy all = parts(setup.stop_at_eos);
   if (all.commit_rule.needs_profile() && setup.decode_first) {
     all = calibrated(all, setup);
+    if (setup.profile != nullptr) {
+      *setup.profile = to_json(all.commit_rule.profile());
+    }
   }
   return std::make_unique<named_session>(all, setup.model, setup.capacity);
 }

@@ -22,8 +22,9 @@ struct session_setup {
   unmask::model_info model;
   unmask::session_capacity capacity;
   unmask::index_t block_length = 0;
-  bool stop_at_eos = false;     ///< end a sequence once its EOS token is committed
-  rehearsal decode_first = {};  ///< for a policy that learns from a first sequence; may be empty
+  bool stop_at_eos = false;        ///< end a sequence once its EOS token is committed
+  rehearsal decode_first = {};     ///< for a policy that learns from a first sequence; may be empty
+  std::string* profile = nullptr;  ///< gets what it learned, as JSON; may be null
 };
 
 /// Parts that a policy is extended with: a preset's, or a text of the library. By default none.

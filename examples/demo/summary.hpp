@@ -37,6 +37,7 @@ struct summary {
   std::int64_t answer_tokens = 0;      ///< tokens before the EOS tokens
   std::int64_t computed = 0;  ///< layer-positions: positions that each layer computed, summed
   std::int64_t in_full = 0;   ///< those of the same passes, had each been a full forward
+  std::string profile;  ///< what a policy learned from the first problem of the last task, as JSON
   double engine_seconds = 0.0;
   double policy_seconds = 0.0;
 

@@ -429,6 +429,13 @@ UNMASK_API unmask_status unmask_soft_tokens(unmask_session* session,
                                             size_t entry_size,
                                             const unmask_probability** entries,
                                             int32_t* count);
+/// The same of each position that the last step read and committed: for interfaces that show
+/// alternatives of a token. One that was drawn need not be among them.
+UNMASK_API unmask_status unmask_alternatives(unmask_session* session,
+                                             int32_t slot,
+                                             size_t entry_size,
+                                             const unmask_probability** entries,
+                                             int32_t* count);
 
 /// A record of the confidences of one sequence, of which a profile is made for all later ones:
 /// OSDT.

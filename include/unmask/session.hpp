@@ -292,6 +292,16 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return workspace_.soft_tokens(slot);
   }
 
+  /// The most probable tokens of each position that the last supply() in `slot` read and committed,
+  /// start_options::soft_tokens of them: for interfaces that show alternatives (`top_logprobs`). A
+  /// token that was drawn need not be among them; committed() has its log-probability. Order, rows
+  /// and validity as soft_tokens().
+  [[nodiscard]] std::span<const token_probability> alternatives(index_t slot = 0)
+    requires(space == memory::host) {
+    static_cast<void>(status(slot));
+    return workspace_.alternatives(slot);
+  }
+
   /// The state of a constrained field after its committed prefix: constrained_field::state of the
   /// sequence with the next block, for hosts that decode an answer block by block. Errors:
   /// std::logic_error for a sequence without constraints, std::invalid_argument for a field that it

@@ -450,6 +450,11 @@ TEST(c_api, gives_soft_tokens_to_a_sequence_that_asks) {
     EXPECT_NEAR(soft[i].share, 0.5, 1e-6);
     EXPECT_EQ(tokens[static_cast<std::size_t>(soft[i].position)], small_options().mask_token);
   }
+  ASSERT_EQ(unmask_alternatives(s.get(), 0, sizeof(unmask_probability), &soft, &count), UNMASK_OK);
+  ASSERT_EQ(count, 2);
+  EXPECT_EQ(soft[0].token, tokens[static_cast<std::size_t>(soft[0].position)]);
+  EXPECT_EQ(soft[1].token, 1);
+  EXPECT_EQ(soft[1].position, soft[0].position);
   expect_fails(unmask_soft_tokens(s.get(), 9, sizeof(unmask_probability), &soft, &count),
                UNMASK_INVALID_ARGUMENT,
                {"slot", "9"});

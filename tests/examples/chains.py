@@ -51,6 +51,20 @@ class Chains(unittest.TestCase):
                 values[name] = eval(text, {}, values) % 10  # noqa: S307
                 self.assertEqual(values[name], int(result))
 
+    def test_totals_are_what_python_computes(self):
+        r = random.Random(8)
+        operations = collections.Counter()
+        for _ in range(100):
+            answer = tasks.waiting(r).answer
+            total, statements = int(answer[:2]), [answer[i:i + 5] for i in range(2, len(answer), 5)]
+            self.assertEqual(1 + len(statements), 48)
+            for operation, y, equals, *result in statements:
+                total = int(y) if operation == ":" else eval(f"{total}{operation}{y}") % 100  # noqa: S307
+                self.assertEqual(f"={total:02}", equals + "".join(result))
+                operations[operation] += 1
+        self.assertEqual(set(operations), set("+-:"))
+        self.assertAlmostEqual(operations[":"] / operations.total(), 1 / 16, delta=.01)
+
     def test_paths_are_shortest(self):
         r = random.Random(5)
         for _ in range(30):
@@ -91,16 +105,17 @@ class Chains(unittest.TestCase):
             self.assertAlmostEqual(count[which] / 20_000, share, delta=.01)
 
     def test_stored_problems_are_those_of_the_generator(self):
-        with open(FOLDER / "problems.jsonl", encoding="ascii") as file:
-            stored = [json.loads(line) for line in file]
-        self.assertEqual(len({(p["prompt"], p["given"]) for p in stored}), len(stored))
-        made = tasks.problems("test", len(stored) // len(tasks.JUDGED))
-        self.assertEqual([(p["task"], p["prompt"], p["given"]) for p in stored], [p[:3] for p in made])
-        self.assertEqual({tasks.set_of(k) for p in made for k in keys(p)}, {"test"})
-        for which in ("validation", "training"):
-            others = tasks.problems(which, 50)
-            self.assertEqual({tasks.set_of(k) for p in others for k in keys(p)}, {which})
-            self.assertFalse({p[1:3] for p in others} & {p[1:3] for p in made})
+        for name, judged in (("problems.jsonl", tasks.JUDGED), ("waiting.jsonl", tasks.WAITING)):
+            with open(FOLDER / name, encoding="ascii") as file:
+                stored = [json.loads(line) for line in file]
+            self.assertEqual(len({(p["prompt"], p["given"]) for p in stored}), len(stored))
+            made = tasks.problems("test", len(stored) // len(judged), judged=judged)
+            self.assertEqual([(p["task"], p["prompt"], p["given"]) for p in stored], [p[:3] for p in made])
+            self.assertEqual({tasks.set_of(k) for p in made for k in keys(p)}, {"test"})
+            for which in ("validation", "training"):
+                others = tasks.problems(which, 50, judged=judged)
+                self.assertEqual({tasks.set_of(k) for p in others for k in keys(p)}, {which})
+                self.assertFalse({p[1:3] for p in others} & {p[1:3] for p in made})
 
 
 if __name__ == "__main__":

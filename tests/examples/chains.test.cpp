@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// The model of the chains in the example engine, beside PyTorch, and its problems.
+// The models of the chains folder in the example engine, beside PyTorch, and their problems.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -23,9 +23,16 @@ using tokens = std::vector<std::int32_t>;
 
 const std::filesystem::path folder = std::filesystem::path(UNMASK_EXAMPLES_DIR) / "chains";
 
-const gguf_file& file() {
-  static const gguf_file f(folder / "chains-f16.gguf");
-  return f;
+/// A model, and what the names of its files start with.
+struct model_files {
+  std::string name, reference;
+  std::size_t layers;
+};
+const std::vector<model_files> models{
+    {"chains", "", 12}, {"waiting_1", "waiting_1_", 3}, {"waiting_2", "waiting_2_", 3}};
+
+gguf_file file_of(const model_files& m) {
+  return gguf_file(folder / (m.name + "-f16.gguf"));
 }
 
 std::vector<nlohmann::json> reference(const std::string& name) {
@@ -34,34 +41,43 @@ std::vector<nlohmann::json> reference(const std::string& name) {
 }
 
 TEST(chains, logits_agree_with_pytorch) {
-  llada_model model(file());
-  EXPECT_EQ(model.config().layers, 12U);
-  testing::expect_logits(model, reference("reference_logits"));
+  for (const model_files& m : models) {
+    SCOPED_TRACE(m.name);
+    llada_model model(file_of(m));
+    EXPECT_EQ(model.config().layers, m.layers);
+    testing::expect_logits(model, reference(m.reference + "reference_logits"));
+  }
 }
 
 TEST(chains, decodes_are_those_of_pytorch) {
-  llada_model model(file());
-  const char_tokenizer text(file());
-  for (const nlohmann::json& line : reference("reference_decodes")) {
-    for (const float threshold : {0.9F, 0.5F}) {
-      const nlohmann::json& expected = line[threshold > 0.8F ? "threshold_0.9" : "threshold_0.5"];
-      const testing::decode d =
-          testing::decode_given(model, text, line["prompt"], line["given"], threshold);
-      EXPECT_EQ(d.answer, expected["tokens"].get<tokens>()) << line["given"] << threshold;
-      EXPECT_EQ(d.forwards, expected["forwards"].get<int>()) << line["given"] << threshold;
+  for (const model_files& m : models) {
+    SCOPED_TRACE(m.name);
+    const gguf_file file = file_of(m);
+    llada_model model(file);
+    const char_tokenizer text(file);
+    for (const nlohmann::json& line : reference(m.reference + "reference_decodes")) {
+      for (const float threshold : {0.9F, 0.5F}) {
+        const nlohmann::json& expected = line[threshold > 0.8F ? "threshold_0.9" : "threshold_0.5"];
+        const testing::decode d =
+            testing::decode_given(model, text, line["prompt"], line["given"], threshold);
+        EXPECT_EQ(d.answer, expected["tokens"].get<tokens>()) << line["given"] << threshold;
+        EXPECT_EQ(d.forwards, expected["forwards"].get<int>()) << line["given"] << threshold;
+      }
     }
   }
 }
 
 TEST(chains, test_problems_are_what_the_page_says) {
   std::map<std::string, int> count;
-  for (const demo::problem& p : demo::read_problems(folder / "problems.jsonl")) {
-    ++count[p.task];
-    EXPECT_NE(p.given.find('_'), std::string::npos);
-    EXPECT_LE(p.given.size(), 128U);
-    EXPECT_FALSE(demo::is_right(p, p.given)) << p.given;
-    if (p.checker.empty()) {
-      EXPECT_TRUE(demo::is_right(p, p.answer)) << p.given;
+  for (const std::string name : {"problems.jsonl", "waiting.jsonl"}) {
+    for (const demo::problem& p : demo::read_problems(folder / name)) {
+      ++count[p.task];
+      EXPECT_NE(p.given.find('_'), std::string::npos);
+      EXPECT_LE(p.given.size(), p.task == "waiting" ? 237U : 128U);
+      EXPECT_FALSE(demo::is_right(p, p.given)) << p.given;
+      if (p.checker.empty()) {
+        EXPECT_TRUE(demo::is_right(p, p.answer)) << p.given;
+      }
     }
   }
   EXPECT_EQ(count,
@@ -70,7 +86,8 @@ TEST(chains, test_problems_are_what_the_page_says) {
                                         {"reach", 240},
                                         {"copy", 240},
                                         {"sort", 240},
-                                        {"shuffle", 240}}));
+                                        {"shuffle", 240},
+                                        {"waiting", 240}}));
 }
 
 }  // namespace

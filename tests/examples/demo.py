@@ -368,6 +368,13 @@ class Demo(unittest.TestCase):
             own, other = measured(*both), measured(*both, "--calibration", file)
             self.assertEqual(own["prompts"], other["prompts"])
             self.assertNotEqual(own["policies"][0]["forwards_each"], other["policies"][0]["forwards_each"])
+            for learned in (own, other):  # what was learned, from a file
+                saved = os.path.join(folder, "profile.json")
+                with open(saved, "w", encoding="utf-8") as out:
+                    out.write(learned["policies"][0]["profile"])
+                again = measured(*both[:-1], f"calibrated_threshold('{saved}')")["policies"][0]
+                self.assertEqual(again["forwards_each"], learned["policies"][0]["forwards_each"])
+                self.assertEqual(again["profile"], "")
             self.fails(["--calibration", file], "prompt ''", "characters of the given answer", "as many as")
             with open(file, "w", encoding="utf-8") as out:  # longer than what is decoded
                 out.write('{"task": "S", "prompt": "S:30 21 77 36 63 30 21 77 36 63"}\n')

@@ -362,8 +362,7 @@ class decoder {
   instruction& add(instruction in, std::string_view text, std::uint32_t line) {
     in.line = line;
     in.call = call_;
-    in.source_file = source_file_;
-    in.source_line = source_line_;
+    in.source = source_;
     kernel_.code.push_back(in);
     kernel_.texts.emplace_back(text);
     return kernel_.code.back();
@@ -594,9 +593,7 @@ class decoder {
       const declaration d(text);
       scopes_.back().symbols[d.name] = shared_window + add_shared(d.bytes, d.align);
     } else if (text.starts_with(".loc")) {
-      const auto all = words(text);
-      source_file_ = number(all[1]);
-      source_line_ = number(all[2]);
+      take_source(words(text));
     } else if (text.starts_with(".pragma")) {
       const std::size_t used = text.find("used_bytes_mask");
       if (used != std::string_view::npos) {
@@ -605,6 +602,27 @@ class decoder {
     } else {
       fail("directive", text);
     }
+  }
+
+  // `.loc file line column`, with `, function_name name, inlined_at file line column` if the place
+  // is in an inlined function; the place of that call was the one before.
+  void take_source(const std::vector<std::string_view>& all) {
+    const auto at = [&](std::size_t n) {
+      return std::array{number(all[n]), number(all[n + 1]), number(all[n + 2])};
+    };
+    std::vector<source_line> lines = {{at(1)[0], at(1)[1]}};
+    if (all.size() > 9) {
+      const auto call = last_source_at_.find(at(7));
+      if (call == last_source_at_.end()) {
+        lines.push_back({at(7)[0], at(7)[1]});
+      } else {
+        const auto& outer = kernel_.sources[call->second];
+        lines.insert(lines.end(), outer.begin(), outer.end());
+      }
+    }
+    source_ = static_cast<std::uint32_t>(kernel_.sources.size());
+    kernel_.sources.push_back(std::move(lines));
+    last_source_at_[at(1)] = source_;
   }
 
   void decode_instruction(std::string_view text, std::uint32_t line) {
@@ -933,8 +951,8 @@ class decoder {
   std::array<std::size_t, 3> most_registers_{};
   std::size_t locals_ = 0;
   std::uint32_t used_bytes_ = 0xffffffffU;
-  std::uint32_t source_file_ = 0;
-  std::uint32_t source_line_ = 0;
+  std::uint32_t source_ = 0;
+  std::map<std::array<std::uint32_t, 3>, std::uint32_t> last_source_at_;
   std::uint32_t call_ = 0;
   unsigned depth_ = 0;
 };

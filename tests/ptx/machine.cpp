@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
+#include <fstream>
 #include <malloc.h>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <unordered_map>
 
 namespace unmask::ptx {
@@ -88,12 +90,48 @@ class launch_run {
       , number_(number)
       , is_random_(m.how().seed != 0)
       , watches_(m.how().watches_races)
+      , counts_accesses_(!m.how().counts.empty())
       , dice_(m.choices()) {
     threads_ = static_cast<unsigned>(what.block.size());
     warps_ = (threads_ + warp_size - 1) / warp_size;
     fixed_shared_ = (kernel_.shared_bytes + 63) / 64 * 64;
     local_bytes_ = (kernel_.local_bytes + 15) / 16 * 16;
+    const schedule& how = m.how();
+    if (!how.barriers.empty()) {
+      passed_.resize(kernel_.code.size());
+      of_barrier_.resize(kernel_.code.size());
+      for (std::size_t pc = 0; pc < of_barrier_.size(); ++pc) {
+        if (is_barrier(code_[pc])) {
+          of_barrier_[pc] = m.origin_of(source_of(code_[pc]));
+        }
+      }
+      needed_.resize(m.origins());
+    }
+    if (!how.without.empty()) {
+      left_out_.resize(kernel_.code.size());
+      for (std::size_t pc = 0; pc < left_out_.size(); ++pc) {
+        left_out_[pc] =
+            is_barrier(code_[pc]) &&
+            std::find(how.without.begin(), how.without.end(), m.caller_in(source_of(code_[pc]))) !=
+                how.without.end();
+      }
+    }
   }
+  ~launch_run() {
+    if (counts_accesses_) {
+      counts_.launches = 1;
+      counts_.blocks = launch_.grid.size();
+      counts_.threads = threads_;
+      machine_.count(kernel_.name, counts_);
+    }
+    for (std::size_t pc = 0; pc < passed_.size(); ++pc) {
+      if (passed_[pc] > 0) {
+        machine_.count_barriers(of_barrier_[pc], passed_[pc], needed_[of_barrier_[pc]] != 0);
+      }
+    }
+  }
+  launch_run(const launch_run&) = delete;
+  launch_run& operator=(const launch_run&) = delete;
 
   void run() {
     const auto blocks = static_cast<std::int32_t>(launch_.grid.size());
@@ -228,6 +266,7 @@ class launch_run {
         break;
       }
       const instruction& in = code_[pc];
+      ++counts_.instructions;
       lane_mask lanes = group;
       if (in.guard != nowhere) {
         const lane_mask p = *o.at<lane_mask>(in.guard);
@@ -273,8 +312,13 @@ class launch_run {
       case action::warp_barrier:
       case action::shuffle:
       case action::vote: {
-        if (lanes == 0) {
+        if (lanes == 0 || (!left_out_.empty() && left_out_[pc])) {
           break;
+        }
+        counts_.block_barriers += in.kind == action::block_barrier ? 1 : 0;
+        counts_.warp_barriers += in.kind == action::warp_barrier ? 1 : 0;
+        if (!passed_.empty() && is_barrier(in)) {
+          ++passed_[pc];
         }
         if (in.kind != action::block_barrier && lanes == group && members(o, in, lanes) == lanes) {
           meet(b, w, o, in, lanes);
@@ -309,7 +353,7 @@ class launch_run {
       w.waiting = 0;
     }
     if (watches_) {
-      b.clock.pass_barrier();
+      b.clock.pass_barrier(origin_at(pc));
     }
   }
 
@@ -356,7 +400,7 @@ class launch_run {
   void meet(block& b, warp& w, operands& o, const instruction& in, lane_mask lanes) {
     if (in.kind == action::warp_barrier) {
       if (watches_) {
-        b.clock.pass_barrier(w.index, lanes);
+        b.clock.pass_barrier(w.index, lanes, origin_at(static_cast<std::uint32_t>(&in - code_)));
       }
       return;
     }
@@ -434,6 +478,9 @@ class launch_run {
       const auto* const base = o.at<const std::uint32_t>(in.args[0]);
       for_each_lane(o.lanes, [&](unsigned lane) { addresses[lane] = base[lane] + offset; });
     }
+    if (counts_accesses_) {
+      count_access(in, o.lanes, addresses);
+    }
     if (in.kind == action::atomic) {
       lane_mask todo = o.lanes;
       while (todo != 0) {
@@ -465,6 +512,53 @@ class launch_run {
     for_each_lane(o.lanes, [&](unsigned lane) {
       access_one(b, w, o, in, pc, lane, lane_mask{1} << lane, addresses[lane]);
     });
+  }
+
+  // One access of a warp, by its addresses.
+  void count_access(const instruction& in,
+                    lane_mask lanes,
+                    const std::array<std::uint64_t, warp_size>& addresses) {
+    const std::uint64_t size = std::uint64_t{in.bytes} * in.count;
+    const std::uint64_t window = addresses[std::countr_zero(lanes)] & window_mask;
+    const bool is_generic = in.space == state_space::generic;
+    if (in.space == state_space::shared || (is_generic && window == shared_window)) {
+      // So many threads at a time that they ask for 128 bytes at most.
+      const unsigned together = static_cast<unsigned>(std::min<std::uint64_t>(32, 128 / size));
+      for (unsigned from = 0; from < warp_size; from += together) {
+        std::array<std::set<std::uint64_t>, 32> words;
+        for (unsigned lane = from; lane < from + together; ++lane) {
+          for (std::uint64_t at = addresses[lane];
+               (lanes >> lane & 1U) != 0 && at < addresses[lane] + size;
+               at += 4) {
+            words[at / 4 % 32].insert(at / 4);
+          }
+        }
+        std::size_t most = 0;
+        for (const auto& bank : words) {
+          most = std::max(most, bank.size());
+        }
+        counts_.shared_passes += most;
+        counts_.least_shared_passes += most > 0 ? 1 : 0;
+      }
+    } else if (in.space == state_space::global || (is_generic && window == 0)) {
+      std::set<std::uint64_t> sectors;
+      for_each_lane(lanes, [&](unsigned lane) {
+        for (std::uint64_t at = addresses[lane] / 32; at <= (addresses[lane] + size - 1) / 32;
+             ++at) {
+          sectors.insert(at);
+        }
+      });
+      const std::uint64_t bytes = size * static_cast<unsigned>(std::popcount(lanes));
+      if (in.kind == action::atomic) {
+        counts_.atomics += static_cast<unsigned>(std::popcount(lanes));
+      } else if (in.kind == action::load) {
+        counts_.bytes_read += bytes;
+        counts_.sectors_read += sectors.size();
+      } else {
+        counts_.bytes_written += bytes;
+        counts_.sectors_written += sectors.size();
+      }
+    }
   }
 
   // What the first lane has loaded, for all.
@@ -664,7 +758,8 @@ class launch_run {
         continue;
       }
       const access now{b.index * warps_ + w.index, lanes, b.clock.now(), pc, bytes, kind};
-      const auto race = add_access(history.at(at, number_), now, b.clock, warps_);
+      const auto race = add_access(
+          history.at(at, number_), now, b.clock, warps_, needed_.empty() ? nullptr : &needed_);
       if (race && first_time(in, 2)) {
         report_race(b, w, in, *race, std::countr_zero(lanes), t);
       }
@@ -710,11 +805,28 @@ class launch_run {
 
   // --- reports ---
 
+  [[nodiscard]] std::uint32_t origin_at(std::uint32_t pc) const {
+    return of_barrier_.empty() ? 0 : of_barrier_[pc];
+  }
+  [[nodiscard]] static bool is_barrier(const instruction& in) {
+    return in.kind == action::block_barrier || in.kind == action::warp_barrier;
+  }
+  // "file:line<file:line": where it is, then where that was inlined; files from include/ on.
+  [[nodiscard]] std::string source_of(const instruction& in) const {
+    std::string s;
+    for (const source_line& at : kernel_.sources[in.source]) {
+      const std::string& file = launch_.from->file(at.file);
+      const std::size_t folder = file.rfind("/include/");
+      s += (s.empty() ? "" : "<") + (folder == std::string::npos ? file : file.substr(folder + 9)) +
+           ":" + std::to_string(at.line);
+    }
+    return s;
+  }
   [[nodiscard]] std::string text_of(const instruction& in) const {
     std::string s = "line " + std::to_string(in.line) + " `" +
                     std::string(kernel_.texts[static_cast<std::size_t>(&in - code_)]) + "`";
-    if (in.source_line != 0) {
-      s += " (" + launch_.from->file(in.source_file) + ":" + std::to_string(in.source_line) + ")";
+    if (in.source != 0) {
+      s += " (" + source_of(in) + ")";
     }
     for (std::uint32_t call = in.call; call != 0; call = kernel_.calls[call].from) {
       s += ", called at line " + std::to_string(kernel_.calls[call].line);
@@ -773,7 +885,13 @@ class launch_run {
   std::uint32_t number_;
   bool is_random_;
   bool watches_;
+  bool counts_accesses_;
+  kernel_counts counts_;
   testing::dice& dice_;
+  std::vector<char> left_out_;             // by instruction
+  std::vector<std::uint64_t> passed_;      // the same
+  std::vector<std::uint32_t> of_barrier_;  // the same: of barriers
+  std::vector<char> needed_;               // by place
   unsigned threads_ = 0;
   unsigned warps_ = 0;
   std::size_t fixed_shared_ = 0;
@@ -786,6 +904,15 @@ class launch_run {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+[[nodiscard]] std::vector<std::string> list_of(const std::string& text) {
+  std::vector<std::string> list;
+  std::istringstream all(text);
+  for (std::string one; std::getline(all, one, ',');) {
+    list.push_back(one);
+  }
+  return list;
+}
+
 }  // namespace
 
 schedule schedule::from_environment() {
@@ -795,6 +922,19 @@ schedule schedule::from_environment() {
   s.watches_races = setting("UNMASK_PTX_RACES", s.seed == 0 ? 0 : 1) != 0;
   s.multiprocessors = static_cast<int>(setting("UNMASK_PTX_MULTIPROCESSORS", 132));
   s.is_late = setting("UNMASK_PTX_LATE", 0) != 0;
+  s.stops = setting("UNMASK_PTX_STOP", 0) != 0;
+  if (const char* const file = std::getenv("UNMASK_PTX_BARRIERS")) {
+    s.barriers = file;
+  }
+  if (const char* const file = std::getenv("UNMASK_PTX_COUNTS")) {
+    s.counts = file;
+  }
+  if (const char* const all = std::getenv("UNMASK_PTX_WITHOUT")) {
+    s.without = list_of(all);
+  }
+  if (const char* const all = std::getenv("UNMASK_PTX_FORWARDS")) {
+    s.forwards = list_of(all);
+  }
   return s;
 }
 
@@ -829,6 +969,83 @@ void machine::report(const std::string& what) {
     std::fprintf(stderr, "ptx: %s\n", what.c_str());
     reports_.push_back(what);
   }
+  if (how_.stops) {
+    std::_Exit(3);
+  }
+}
+
+void machine::write_counts() const {
+  if (!how_.barriers.empty()) {
+    std::ofstream file(how_.barriers);
+    for (const auto& [origin, number] : origins_) {
+      if (passed_[number] > 0) {
+        file << passed_[number] << ' ' << (needed_[number] != 0) << ' ' << origin << '\n';
+      }
+    }
+  }
+  if (!how_.counts.empty()) {
+    std::ofstream file(how_.counts);
+    for (const auto& [kernel, c] : counts_) {
+      file << "{\"kernel\": \"" << kernel << '"';
+      const std::pair<const char*, std::uint64_t> members[] = {
+          {"launches", c.launches},
+          {"blocks", c.blocks},
+          {"threads", c.threads},
+          {"instructions", c.instructions},
+          {"block_barriers", c.block_barriers},
+          {"warp_barriers", c.warp_barriers},
+          {"bytes_read", c.bytes_read},
+          {"sectors_read", c.sectors_read},
+          {"bytes_written", c.bytes_written},
+          {"sectors_written", c.sectors_written},
+          {"atomics", c.atomics},
+          {"shared_passes", c.shared_passes},
+          {"least_shared_passes", c.least_shared_passes}};
+      for (const auto& [name, value] : members) {
+        file << ", \"" << name << "\": " << value;
+      }
+      file << "}\n";
+    }
+  }
+}
+
+std::string machine::caller_in(const std::string& source) const {
+  std::string rest = source;
+  for (std::size_t end = 0; (end = rest.find('<')) != std::string::npos;) {
+    const std::string first = rest.substr(0, end);
+    if (std::find(how_.forwards.begin(), how_.forwards.end(), first) == how_.forwards.end()) {
+      break;
+    }
+    rest = rest.substr(end + 1);
+  }
+  return rest.substr(0, rest.find('<'));
+}
+
+std::uint32_t machine::origin_of(const std::string& source) {
+  const auto number = static_cast<std::uint32_t>(origins_.size());
+  const auto [found, is_new] = origins_.emplace(caller_in(source), number);
+  if (is_new) {
+    passed_.push_back(0);
+    needed_.push_back(0);
+  }
+  return found->second;
+}
+
+void machine::count(const std::string& kernel, const kernel_counts& more) {
+  kernel_counts& c = counts_[kernel];
+  c.launches += more.launches;
+  c.blocks += more.blocks;
+  c.threads = more.threads;
+  c.instructions += more.instructions;
+  c.block_barriers += more.block_barriers;
+  c.warp_barriers += more.warp_barriers;
+  c.bytes_read += more.bytes_read;
+  c.sectors_read += more.sectors_read;
+  c.bytes_written += more.bytes_written;
+  c.sectors_written += more.sectors_written;
+  c.atomics += more.atomics;
+  c.shared_passes += more.shared_passes;
+  c.least_shared_passes += more.least_shared_passes;
 }
 
 std::vector<std::string> machine::take_reports() {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,6 +29,17 @@ struct schedule {
   int multiprocessors = 132;
   /// Streams work when the host waits for them; else at once, or at any time between with a seed.
   bool is_late = false;
+  /// Barriers to leave out, by the line that calls them: "file:line".
+  std::vector<std::string> without = {};
+  /// Ends the program at the first report.
+  bool stops = false;
+  /// A file that gets the barriers that were passed, one a line: how often, 1 if it alone ordered
+  /// two accesses that would race without it, and where it comes from.
+  std::string barriers = {};
+  /// Functions that are a barrier and nothing else: it comes from where they are called.
+  std::vector<std::string> forwards = {};
+  /// A file that gets what was counted of each kernel.
+  std::string counts = {};
 
   [[nodiscard]] static schedule from_environment();
 };
@@ -47,6 +59,25 @@ struct launch {
   dimensions block;
   std::size_t dynamic_shared = 0;
   std::vector<std::byte> parameters;
+};
+
+/// What the launches of a kernel have executed. An access is one of a warp; a sector is 32 bytes of
+/// global memory; a pass is a turn of the 32 banks of shared memory, of which an access without
+/// conflicts takes one for each 128 bytes.
+struct kernel_counts {
+  std::uint64_t launches = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t threads = 0;         ///< of a block
+  std::uint64_t instructions = 0;    ///< of warps
+  std::uint64_t block_barriers = 0;  ///< of warps
+  std::uint64_t warp_barriers = 0;
+  std::uint64_t bytes_read = 0;  ///< that threads asked for
+  std::uint64_t sectors_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t sectors_written = 0;
+  std::uint64_t atomics = 0;  ///< of threads
+  std::uint64_t shared_passes = 0;
+  std::uint64_t least_shared_passes = 0;
 };
 
 /// Ends a launch: what is wrong was reported.
@@ -93,6 +124,36 @@ class machine {
   [[nodiscard]] std::vector<std::string> take_reports();
   [[nodiscard]] std::size_t report_count() const { return reports_.size(); }
 
+  /// The line that calls a barrier, of "file:line<file:line" from the innermost on: the first that
+  /// is none of schedule::forwards.
+  [[nodiscard]] std::string caller_in(const std::string& source) const;
+  /// The number of that line.
+  [[nodiscard]] std::uint32_t origin_of(const std::string& source);
+  [[nodiscard]] std::size_t origins() const { return origins_.size(); }
+  /// Counts a barrier that a launch has passed; whether it alone kept accesses from racing.
+  void count_barriers(std::uint32_t origin, std::uint64_t times, bool is_needed) {
+    passed_[origin] += times;
+    needed_[origin] |= is_needed ? 1 : 0;
+  }
+  void count(const std::string& kernel, const kernel_counts& more);
+  /// The lines of barriers that alone kept accesses from racing, if they are counted.
+  [[nodiscard]] std::vector<std::string> needed_barriers() const {
+    std::vector<std::string> lines;
+    for (const auto& [line, number] : origins_) {
+      if (needed_[number] != 0) {
+        lines.push_back(line);
+      }
+    }
+    return lines;
+  }
+  void forget_barriers() {
+    origins_.clear();
+    passed_.clear();
+    needed_.clear();
+  }
+  /// Writes what was counted to the files that the schedule names.
+  void write_counts() const;
+
  private:
   schedule how_;
   testing::dice dice_;
@@ -101,6 +162,10 @@ class machine {
   std::vector<std::string> reports_;
   std::vector<std::vector<std::byte>> registers_;
   std::set<std::pair<const instruction*, int>> seen_;
+  std::map<std::string, std::uint32_t> origins_;
+  std::vector<std::uint64_t> passed_;  // by origin
+  std::vector<char> needed_;           // the same
+  std::map<std::string, kernel_counts> counts_;
 };
 
 }  // namespace unmask::ptx

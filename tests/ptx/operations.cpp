@@ -414,6 +414,24 @@ table all_operations() {
             : f == 2 ? of_types<float, float>([](float a) { return canonical(std::ceil(a)); })
                      : of_types<float, float>([](float a) { return canonical(std::trunc(a)); });
   }
+  // What expf() of the toolkit is made of; the last bits of ex2.approx are the device's own.
+  t["cvt.sat.f32.f32"] =
+      of_types<float, float>([](float a) { return a > 0.0F ? std::min(a, 1.0F) : 0.0F; });
+  t["ex2.approx.ftz.f32"] = of_types<float, float>([](float a) {
+    const float x = std::exp2(a);
+    return x < 0x1p-126F ? 0.0F : canonical(x);
+  });
+  t["fma.rm.f32"] = of_types<float, float, float, float>([](float a, float b, float c) {
+    const double exact = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
+    const auto x = static_cast<float>(exact);
+    return canonical(static_cast<double>(x) > exact
+                         ? std::nextafter(x, -std::numeric_limits<float>::infinity())
+                         : x);
+  });
+  t["mul.hi.u64"] = of_types<u64, u64, u64>([](u64 a, u64 b) {
+    __extension__ using wide = unsigned __int128;
+    return static_cast<u64>(wide{a} * b >> 64U);
+  });
   t["cvt.rni.s32.f32"] =
       of_types<s32, float>([](float a) { return converted<s32>(std::nearbyint(a)); });
   t["mul.wide.u16"] = widening_product<u32, u16>();

@@ -65,6 +65,39 @@ INSTANTIATE_TEST_SUITE_P(Defects,
                          ::testing::ValuesIn(planted_defects()),
                          [](const auto& one) { return std::string(one.param.name); });
 
+// What a run says of a barrier is what becomes of it without the barrier.
+TEST(Barriers, OfWhichARunSaysThatTheyAreNeededAreMissedWhereTheyAreLeftOut) {
+  int found = 0;
+  for (const planted& p : planted_defects()) {
+    for (std::uint64_t seed = 1; seed < 5; ++seed) {
+      SCOPED_TRACE(std::string(p.name) + ", seed " + std::to_string(seed));
+      const schedule watched{.seed = seed, .resident = 1, .watches_races = true};
+      schedule counted = watched;
+      counted.barriers = "/dev/null";
+      device().use(counted);
+      p.run(true);
+      static_cast<void>(cudaDeviceSynchronize());
+      EXPECT_TRUE(device().take_reports().empty());
+      for (const std::string& line : device().needed_barriers()) {
+        if (line.find("planted.cu") == std::string::npos) {
+          continue;
+        }
+        schedule without = watched;
+        without.without = {line};
+        device().use(without);
+        p.run(true);
+        static_cast<void>(cudaDeviceSynchronize());
+        static_cast<void>(cudaGetLastError());
+        const auto reports = device().take_reports();
+        EXPECT_FALSE(reports.empty()) << line << " is not missed";
+        ++found;
+      }
+      device().forget_barriers();
+    }
+  }
+  EXPECT_GT(found, 8) << "hardly any barrier was left out";
+}
+
 TEST(Schedule, AStreamWorksWhenTheHostWaits) {
   device().use({.is_late = true});
   int* there = nullptr;

@@ -101,10 +101,9 @@ struct instruction {
   std::uint8_t variant = 0;
   /// Index of the call by which it is here, in kernel::calls.
   std::uint32_t call = 0;
-  /// Line in the module, and in a source file if the compiler says.
+  /// Line in the module, and index in kernel::sources if the compiler says where it comes from.
   std::uint32_t line = 0;
-  std::uint32_t source_file = 0;
-  std::uint32_t source_line = 0;
+  std::uint32_t source = 0;
 };
 
 struct parameter {
@@ -137,6 +136,12 @@ enum special : std::uint8_t {
 };
 inline constexpr std::size_t slot_bytes = std::size_t{4} * warp_size;
 
+/// A line of a source file.
+struct source_line {
+  std::uint32_t file = 0;
+  std::uint32_t line = 0;
+};
+
 /// A call of a device function: its line, and the index of the call around it. The first is none.
 struct device_call {
   std::uint32_t line = 0;
@@ -146,6 +151,8 @@ struct device_call {
 struct kernel {
   std::string name;
   std::vector<device_call> calls = {{}};
+  /// Where instructions come from: a line, then the lines of the calls that were inlined.
+  std::vector<std::vector<source_line>> sources = {{}};
   std::vector<instruction> code;
   std::vector<std::string_view> texts;  ///< of the instructions, in the module
   std::vector<std::byte> constants;

@@ -177,14 +177,16 @@ class block_clock {
  public:
   block_clock(std::uint32_t block, unsigned warps)
       : block_(block)
-      , threads_(std::size_t{warps} * warp_size) {}
+      , threads_(std::size_t{warps} * warp_size)
+      , warp_passes_(warps) {}
 
   [[nodiscard]] std::uint32_t now() const { return now_; }
   [[nodiscard]] std::uint32_t block() const { return block_; }
 
-  /// All threads met.
-  void pass_barrier() {
+  /// All threads met, at a barrier of some place in the sources.
+  void pass_barrier(std::uint32_t origin) {
     ++now_;
+    passes_.push_back({now_, origin});
     knowledge_ptr all;
     for (const thread& t : threads_) {
       all = knowledge::join(all, t.knows);
@@ -196,8 +198,9 @@ class block_clock {
   }
 
   /// These lanes of a warp met.
-  void pass_barrier(unsigned warp, lane_mask lanes) {
+  void pass_barrier(unsigned warp, lane_mask lanes, std::uint32_t origin) {
     ++now_;
+    warp_passes_[warp].push_back({now_, origin});
     thread* const threads = threads_.data() + std::size_t{warp} * warp_size;
     thread all;
     for_each_lane(lanes, [&](unsigned lane) {
@@ -244,6 +247,29 @@ class block_clock {
     return least;
   }
 
+  /// The one place whose barriers alone order an access before what a thread of its block does now,
+  /// so that without them the two would race. None if there is another order, or may be.
+  [[nodiscard]] std::optional<std::uint32_t> ordered_by(
+      unsigned warp, unsigned lane, const access& a, unsigned of_lane, unsigned warps) const {
+    const unsigned of_warp = a.warp % warps;
+    if (a.warp / warps != block_ || (of_warp == warp && of_lane == lane) ||
+        threads_[std::size_t{warp} * warp_size + lane].knows != nullptr) {
+      return std::nullopt;
+    }
+    std::optional<std::uint32_t> origin;
+    const auto is_alone = [&](const std::vector<pass>& passes) {
+      for (auto at = passes.rbegin(); at != passes.rend() && at->time > a.stamp; ++at) {
+        if (origin && *origin != at->origin) {
+          return false;
+        }
+        origin = at->origin;
+      }
+      return true;
+    };
+    const bool is = is_alone(passes_) && (of_warp != warp || is_alone(warp_passes_[warp]));
+    return is ? origin : std::nullopt;
+  }
+
   /// True if an access happened before what a thread does now. `warps` of a block.
   [[nodiscard]] bool
   has_seen(unsigned warp, unsigned lane, const access& a, unsigned of_lane, unsigned warps) const {
@@ -266,16 +292,25 @@ class block_clock {
     knowledge_ptr knows;
   };
 
+  struct pass {
+    std::uint32_t time = 0;
+    std::uint32_t origin = 0;
+  };
+
   std::uint32_t block_;
   std::uint32_t now_ = 1;
   std::vector<thread> threads_;
+  std::vector<pass> passes_;
+  std::vector<std::vector<pass>> warp_passes_;
 };
 
 /// Adds an access to the history of a word. Returns an earlier one that races with it, if any.
+/// Marks the places in `needed`, if it is one, whose barriers alone keep it from racing.
 [[nodiscard]] inline std::optional<access> add_access(access_history::cell& cell,
                                                       const access& now,
                                                       const block_clock& clock,
-                                                      unsigned warps) {
+                                                      unsigned warps,
+                                                      std::vector<char>* needed = nullptr) {
   const bool writes = now.kind == access_kind::write || now.kind == access_kind::atomic_write;
   std::optional<access> race;
   const unsigned warp = now.warp % warps;
@@ -319,6 +354,14 @@ class block_clock {
     access& a = cell[n];
     if (!race && (a.bytes & now.bytes) != 0 && conflict(a.kind, now.kind) && !is_before(a)) {
       race = a;
+    }
+    if (needed != nullptr && (a.bytes & now.bytes) != 0 && conflict(a.kind, now.kind)) {
+      for_each_lane(a.lanes, [&](unsigned of_lane) {
+        const auto lane = static_cast<unsigned>(std::countr_zero(now.lanes));
+        if (const auto origin = clock.ordered_by(warp, lane, a, of_lane, warps)) {
+          (*needed)[*origin] = 1;
+        }
+      });
     }
     if (now.kind == access_kind::write) {
       a.bytes &= static_cast<std::uint8_t>(~now.bytes);  // the write stands for what it follows

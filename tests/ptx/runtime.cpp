@@ -74,6 +74,7 @@ struct world {
 
   // Ends a program of which something was reported, though it believes to have succeeded.
   ~world() {
+    device.write_counts();
     if (device.report_count() > 0) {
       std::fprintf(stderr, "ptx: %zu reports\n", device.report_count());
       std::fflush(nullptr);
@@ -370,6 +371,11 @@ cudaError_t cudaLaunchKernel(const void* host,
   return launch_kernel(host, {grid, block, shared, in}, arguments);
 }
 
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* how, const void* host, void** arguments) {
+  return launch_kernel(
+      host, {how->gridDim, how->blockDim, how->dynamicSmemBytes, how->stream}, arguments);
+}
+
 cudaError_t cudaGetLastError() {
   return std::exchange(the_world().last_error, cudaSuccess);
 }
@@ -406,8 +412,37 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return the_world().has_device ? cudaSuccess : failed(cudaErrorNoDevice);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
-  *value = which == cudaDevAttrMultiProcessorCount ? the_world().device.how().multiprocessors : 0;
-  return which == cudaDevAttrMultiProcessorCount ? cudaSuccess : failed(cudaErrorInvalidValue);
+  switch (which) {
+  case cudaDevAttrMultiProcessorCount:
+    *value = the_world().device.how().multiprocessors;
+    return cudaSuccess;
+  case cudaDevAttrL2CacheSize:  // there is none
+    *value = 0;
+    return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = 9;
+    return cudaSuccess;
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = 0;
+    return cudaSuccess;
+  case cudaDevAttrMaxSharedMemoryPerBlock:
+    *value = 48 * 1024;
+    return cudaSuccess;
+  default:
+    *value = 0;
+    return failed(cudaErrorInvalidValue);
+  }
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* what, const void*) {
+  *what = {};
+  what->maxThreadsPerBlock = 1024;
+  what->ptxVersion = what->binaryVersion = 90;
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int* blocks, const void*, int threads, std::size_t, unsigned) {
+  *blocks = 2048 / threads;  // registers are not known
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* what, int) {
   *what = {};

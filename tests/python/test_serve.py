@@ -4,6 +4,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import json
+import math
 import re
 import signal
 import socket
@@ -238,10 +239,41 @@ def test_settings_are_parts(server, model, fields, parts):
 def test_settings_that_say_nothing_change_nothing(server):
     nothing = {"temperature": 0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0,
                "frequency_penalty": 0, "min_tokens": 0, "logit_bias": {}, "user": "u", "store": False, "tools": [], "n": 1,
-               "metadata": {"a": "b"}, "logprobs": None, "response_format": {"type": "text"}}
+               "metadata": {"a": "b"}, "logprobs": None, "top_logprobs": None, "response_format": {"type": "text"}}
     answer = completed(server, policy="threshold(0.9)", **nothing)
     assert answer.policy == "threshold(0.9)" and answer.choices[0].text == "2+8=10;#10"
     assert completed(server, policy="threshold(0.9)", top_p=0.5, top_k=1).policy == "threshold(0.9)"  # nothing is drawn
+
+
+@pytest.mark.parametrize("policy", ["threshold(0.9)", "tokens_per_step(2)", "tokens_per_step(2) + temperature(3)",
+                                    "threshold(0.9) + remask_below(0.4)"])
+def test_tokens_have_alternatives(server, model, policy):
+    """Of the row that committed each: the softmax of the model's logits there, by the policy's own probabilities."""
+    message = [{"role": "user", "content": PROMPT}]
+    choice = server.client.chat.completions.create(
+        model="tiny", messages=message, logprobs=True, top_logprobs=3, extra_body={"policy": policy}).choices[0]
+    content = choice.logprobs.content
+    assert "".join(c.token for c in content) == choice.message.content and len(content) > 5
+    for c in content:
+        assert bytes(c.bytes).decode() == c.token and len(c.top_logprobs) == 3
+        logs = [a.logprob for a in c.top_logprobs]
+        assert logs == sorted(logs, reverse=True) and sum(map(math.exp, logs)) <= 1 + 1e-5
+        assert c.top_logprobs[0].token == c.token  # nothing is drawn
+        assert c.top_logprobs[0].logprob == pytest.approx(c.logprob, abs=2e-5)
+    alone = server.client.chat.completions.create(model="tiny", messages=message, logprobs=True, extra_body={"policy": policy})
+    assert [(c.token, c.logprob, c.top_logprobs) for c in alone.choices[0].logprobs.content] == [
+        (c.token, c.logprob, []) for c in content]
+    text = server.client.completions.create(model="tiny", prompt=PROMPT, logprobs=2, extra_body={"policy": policy}).choices[0]
+    known = text.logprobs
+    assert "".join(known.tokens) == text.text and known.token_logprobs == [c.logprob for c in content]
+    assert known.text_offset == list(range(len(text.text)))
+    assert all(len(t) == 2 and token in t for t, token in zip(known.top_logprobs, known.tokens))
+
+
+def test_alternatives_end_with_the_text(server):
+    stopped = server.client.chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": PROMPT}], stop=["="], logprobs=True, top_logprobs=1).choices[0]
+    assert "".join(c.token for c in stopped.logprobs.content) == stopped.message.content == "2+8"
 
 
 def test_choices_and_seeds(server):
@@ -312,7 +344,11 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"stream_options": {"x": 1}}, "stream_options", "must be an object with include_usage"),
     (CHAT, {"canvas": True}, "canvas", "canvas must be given with stream"),
     (CHAT, {"tools": [{"type": "function"}]}, "tools", "tools is not supported: it calls no tools"),
-    (CHAT, {"logprobs": True}, "logprobs", "logprobs is not supported"),
+    (CHAT, {"logprobs": True, "stream": True}, "logprobs", "logprobs must not be given with stream"),
+    (CHAT, {"top_logprobs": 2}, "top_logprobs", "top_logprobs must be given with logprobs=true"),
+    (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "top_logprobs must be an integer, in [0, 20], got 21"),
+    (CHAT, {"logprobs": 1}, "logprobs", "logprobs must be true or false, got 1"),
+    (TEXT, {"logprobs": True}, "logprobs", "logprobs must be an integer, in [0, 20], got true"),
     (CHAT, {"reasoning_effort": "high"}, "reasoning_effort", "reasoning_effort is not supported"),
     (CHAT, {"temprature": 1}, "temprature", "there is no field \"temprature\"; did you mean temperature?"),
     (CHAT, {"response_format": {"type": "xml"}}, "response_format", "of type text, json_object or json_schema"),

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Write the model of the chains, its problems and what the tests compare with. Usage: export.py MODEL.pt FOLDER TESTS [PROBLEMS]
+"""Write a model, its problems and what the tests compare with. Usage: export.py MODEL.pt FOLDER TESTS [PROBLEMS] [NAME]
 
-FOLDER gets chains-f16.gguf and problems.jsonl, the test set: PROBLEMS of each task (240). TESTS gets
-reference_logits.jsonl and reference_decodes.jsonl, computed by PyTorch in f32 from the weights as they are in the file.
+NAME is chains (the default), waiting_1 or waiting_2. FOLDER gets NAME-f16.gguf and the test set, PROBLEMS of each task
+(240): problems.jsonl, or waiting.jsonl. TESTS gets reference_logits.jsonl and reference_decodes.jsonl, of the waiting
+models with NAME in front, computed by PyTorch in f32 from the weights as they are in the file.
 """
 import json, os, sys, torch
-from tasks import ALPHABET, BOS, MASK, encode, problems, write
-from train import SHAPE, Denoiser
+from tasks import ALPHABET, BOS, JUDGED, MASK, WAITING, encode, problems, write
+from train import SHAPES, Denoiser
 import gguf_file
 
 def canvas(p): return torch.tensor([[BOS] + encode(p.prompt) + encode(p.given)])
@@ -24,13 +25,14 @@ def lines(path, rows):
     with open(path, "w", encoding="ascii") as file: file.writelines(json.dumps(row) + "\n" for row in rows)
 
 def main():
-    source, folder, tests = sys.argv[1:4]; count = int(sys.argv[4]) if len(sys.argv) > 4 else 240; torch.set_num_threads(1)
-    file = os.path.join(folder, "chains-f16.gguf"); os.makedirs(tests, exist_ok=True)
-    gguf_file.export(SHAPE, torch.load(source, map_location="cpu", weights_only=True), file, "chains", ALPHABET)
-    chosen = problems("test", count); write(os.path.join(folder, "problems.jsonl"), chosen)
-    model = Denoiser(SHAPE); model.load_state_dict(gguf_file.read(SHAPE, file))
+    source, folder, tests = sys.argv[1:4]; count = int(sys.argv[4]) if len(sys.argv) > 4 else 240; name = sys.argv[5] if len(sys.argv) > 5 else "chains"
+    torch.set_num_threads(1); kind = name.partition("_")[0]; shape = SHAPES[kind]; file = os.path.join(folder, f"{name}-f16.gguf"); os.makedirs(tests, exist_ok=True)
+    gguf_file.export(shape, torch.load(source, map_location="cpu", weights_only=True), file, name, ALPHABET)
+    judged, stored, front, few, length, some = dict(chains=(JUDGED, "problems.jsonl", "", 5, 256, 50), waiting=(WAITING, "waiting.jsonl", name + "_", 1, 64, 5))[kind]
+    chosen = problems("test", count, judged=judged); write(os.path.join(folder, stored), chosen)
+    model = Denoiser(shape); model.load_state_dict(gguf_file.read(shape, file))
     with torch.no_grad():
-        lines(os.path.join(tests, "reference_logits.jsonl"), (dict(tokens=x[0].tolist(), logits=[[float(f"{v:.7g}") for v in row] for row in model(x)[0].tolist()]) for x in map(canvas, chosen[:5])))
-    lines(os.path.join(tests, "reference_decodes.jsonl"), (dict(prompt=p.prompt, given=p.given, **{f"threshold_{t}": dict(zip(("tokens", "forwards"), decode(model, p, t))) for t in (0.9, 0.5)}) for p in chosen[:50]))
+        lines(os.path.join(tests, front + "reference_logits.jsonl"), (dict(tokens=x[0].tolist(), logits=[[float(f"{v:.7g}") for v in row] for row in model(x)[0].tolist()]) for x in (canvas(p)[:, :length] for p in chosen[:few])))
+    lines(os.path.join(tests, front + "reference_decodes.jsonl"), (dict(prompt=p.prompt, given=p.given, **{f"threshold_{t}": dict(zip(("tokens", "forwards"), decode(model, p, t))) for t in (0.9, 0.5)}) for p in chosen[:some]))
 
 if __name__ == "__main__": main()

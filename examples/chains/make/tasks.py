@@ -32,6 +32,14 @@ def trace(r):
         given += statement + "_;"; answer += f"{statement}{values[i]};"
     return Problem("trace", "trace:", given, answer, given)
 
+def waiting(r):
+    """A total modulo 100 over 48 statements: 42+7=49-5=44:3=03..., where :3 sets it to 3; the two digits after each = are to fill in."""
+    total = r.randrange(100); given = answer = f"{total:02}"
+    for _ in range(47):
+        op, y = r.choice("+-") if r.randrange(16) else ":", r.randrange(10); total = y if op == ":" else (total + y if op == "+" else total - y) % 100
+        given += f"{op}{y}=__"; answer += f"{op}{y}={total:02}"
+    return Problem("waiting", "total:", given, answer, given)
+
 def distances(edges, start):
     """Distance from `start` by breadth-first search, and for each node those before it on a shortest path."""
     near = collections.defaultdict(list)
@@ -99,26 +107,27 @@ def copy(r): x = items(r); return listed("copy", x, x)
 def sort(r): x = items(r); return listed("sort", x, sorted(x))
 def shuffle(r): x = items(r); return listed("shuffle", x, r.sample(x, len(x)))
 
-TASKS = dict(trace=trace, path=path, reach=reach, copy=copy, sort=sort, shuffle=shuffle)   # of the training
-JUDGED = dict(trace=None, path=(4, 8), reach=(1, 1), copy=None, sort=None, shuffle=None)   # and the pieces that a problem keeps
+TASKS = dict(trace=trace, path=path, reach=reach, copy=copy, sort=sort, shuffle=shuffle, waiting=waiting)
+JUDGED = dict(trace=None, path=(4, 8), reach=(1, 1), copy=None, sort=None, shuffle=None)   # of the chains model, and the pieces that a problem keeps
+WAITING = dict(waiting=None)                                                               # of the waiting one
 CHECKERS = dict(path="shortest_paths", reach="countdown", shuffle="other_order")            # of the others one answer is right
 
-def problem(r, task, which):
+def problem(r, task, which, pieces):
     """A problem of the test or the validation set: as in the training, or the first pieces of one."""
     while True:
         p = reach(r, which) if task == "reach" else TASKS[task](r)
         if task == "reach" or set_of(p.key) == which: break   # of reach each piece belongs to the set
-    if JUDGED[task]:
-        n = r.randint(*JUDGED[task]); p = p._replace(**{k: ",".join(getattr(p, k).split(",")[:n]) for k in ("given", "answer")})
+    if pieces:
+        n = r.randint(*pieces); p = p._replace(**{k: ",".join(getattr(p, k).split(",")[:n]) for k in ("given", "answer")})
     return p
 
-def problems(which, count, seed=None):
+def problems(which, count, seed=None, judged=JUDGED):
     """That many different problems of each task and of a set, always the same for a seed; the tasks in turn."""
-    found = {task: [] for task in JUDGED}; seen = set()
+    found = {task: [] for task in judged}; seen = set()
     for task, kept in found.items():
         r = random.Random(f"{SEEDS[which] if seed is None else seed} {task}")
         while len(kept) < count:
-            p = problem(r, task, which)
+            p = problem(r, task, which, judged[task])
             if (p.prompt, p.given) not in seen: seen.add((p.prompt, p.given)); kept.append(p)
     return [p for group in zip(*found.values()) for p in group]
 

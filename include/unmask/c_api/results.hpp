@@ -192,6 +192,20 @@ unmask_status unmask_soft_tokens(unmask_session* session,
   });
 }
 
+unmask_status unmask_alternatives(unmask_session* session,
+                                  std::int32_t slot,
+                                  std::size_t entry_size,
+                                  const unmask_probability** entries,
+                                  std::int32_t* count) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    if (s.host == nullptr) {
+      throw unsupported("unmask_alternatives() of a session whose tokens are on a device");
+    }
+    lend_probabilities(s, s.host->alternatives(slot), entry_size, entries, count);
+  });
+}
+
 unmask_status unmask_decide(unmask_session* session,
                             std::int32_t slot,
                             std::int32_t* tokens,

@@ -69,14 +69,13 @@ struct unmask_session {
       , of_slot(static_cast<std::size_t>(sizes.sequences), own)
       , wants_a_loop(replay != nullptr ? "replay" : parts.beyond_a_step) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
-    [[maybe_unused]] const auto window = static_cast<std::size_t>(capacity.window);
     if (space == unmask::memory::device) {
 #ifdef UNMASK_C_API_CUDA
       device = unmask::detail::c_api::with_bad_alloc([&] {
         return std::make_unique<unmask::detail::c_api::device_session>(
             parts, model, capacity, unmask::on_stream{static_cast<cudaStream_t>(stream)});
       });
-      fetched.resize(window);
+      fetched.resize(static_cast<std::size_t>(capacity.window));
       hooks.reserve(slots);
       make_keys(parts);
 #endif

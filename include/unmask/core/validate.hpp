@@ -23,8 +23,8 @@ struct start_options {
   /// Fields of the answer that are to be strings of a language, from left to right without overlap.
   /// Such a start allocates and, on a device, synchronises.
   std::span<const constrained_field> constraints = {};
-  /// Tokens of a row in session::soft_tokens(); 0: the rows are not read for them. On the host
-  /// only. Such a start allocates if the slot has no room for them.
+  /// Tokens of a row in session::soft_tokens() and session::alternatives(); 0: the rows are not
+  /// read for them. On the host only. Such a start allocates if the slot has no room for them.
   index_t soft_tokens = 0;
 };
 

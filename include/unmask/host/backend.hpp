@@ -128,6 +128,9 @@ class on_host::workspace {
   [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot) const {
     return soft_[static_cast<std::size_t>(slot)].entries();
   }
+  [[nodiscard]] std::span<const token_probability> alternatives(index_t slot) const {
+    return soft_[static_cast<std::size_t>(slot)].alternatives();
+  }
 
   /// The memory of a slot.
   [[nodiscard]] const step::slot_memory<Policy>& memory_of(index_t slot) const {

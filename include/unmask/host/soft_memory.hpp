@@ -22,6 +22,7 @@ class soft_memory {
     const auto rows = static_cast<std::size_t>(count > 0 ? window : 0);
     rows_.resize(std::max(rows_.size(), rows));
     entries_.resize(std::max(entries_.size(), rows * static_cast<std::size_t>(count)));
+    alternatives_.resize(entries_.size());
     rows_of_slot_.rows = rows_.data();
     rows_of_slot_.entries = entries_.data();
     next_count_ = count;
@@ -44,9 +45,10 @@ class soft_memory {
     return row.held;
   }
 
-  /// Keeps the entries of positions that are still masked, without gaps, after a step.
+  /// Keeps the entries of positions that are still masked, and apart from them those of positions
+  /// that have a token now, without gaps, after a step.
   void finish(const mark* marks) {
-    size_ = 0;
+    size_ = alternative_count_ = 0;
     const auto count = static_cast<std::size_t>(rows_of_slot_.count);
     for (std::size_t i = 0; count > 0 && i < rows_.size(); ++i) {
       if (!std::exchange(rows_[i].is_read, false)) {
@@ -54,8 +56,9 @@ class soft_memory {
       }
       for (std::size_t k = 0; k < count; ++k) {
         const token_probability e = entries_[i * count + k];
-        if (e.token != no_token && marks[e.position] == mark::masked) {
-          entries_[size_++] = e;
+        if (e.token != no_token) {
+          (marks[e.position] == mark::masked ? entries_[size_++]
+                                             : alternatives_[alternative_count_++]) = e;
         }
       }
     }
@@ -64,9 +67,13 @@ class soft_memory {
   [[nodiscard]] std::span<const token_probability> entries() const {
     return {entries_.data(), size_};
   }
+  /// Those of positions that the last step gave a token.
+  [[nodiscard]] std::span<const token_probability> alternatives() const {
+    return {alternatives_.data(), alternative_count_};
+  }
   /// There was no step.
   void forget() {
-    size_ = 0;
+    size_ = alternative_count_ = 0;
     for (step::soft_row& row : rows_) {
       row.is_read = false;
     }
@@ -75,9 +82,11 @@ class soft_memory {
  private:
   std::vector<step::soft_row> rows_;
   std::vector<token_probability> entries_;
+  std::vector<token_probability> alternatives_;
   step::soft_rows rows_of_slot_;
   index_t next_count_ = 0;
   std::size_t size_ = 0;
+  std::size_t alternative_count_ = 0;
 };
 
 /// Refuses soft tokens with a policy whose rows are not those of one whole sequence.

@@ -63,7 +63,8 @@ struct active_parts {
 
   /// The trait of the parts that may use a stage.
 #define UNMASK_STAGE(Name, Does, Function) &part_traits::Does,
-  static constexpr bool part_traits::* trait[] = {UNMASK_STAGES(UNMASK_STAGE)};
+  using has_trait = bool part_traits::*;
+  static constexpr has_trait trait[] = {UNMASK_STAGES(UNMASK_STAGE)};
 #undef UNMASK_STAGE
 };
 

@@ -70,6 +70,7 @@ inline constexpr const char* decoded_texts[] = {
     "by_margin + threshold(0.3) + drafts(2, 2, partial=true) + repetition_penalty(1.5)",
     "by_entropy + tokens_per_step(2) + drafts(4, 2) + single_block + stop_at_eos",
     "soar(width=3) + max_steps(9)",
+    "osdt_gpqa(threshold=0.3) + no_equal_neighbours",
     "threshold(0.7) + beam(4, log_scores=true) + repetition_penalty(1.5) + single_block",
     "wino(0.3, 0.4)",
     "by_margin + any_of(wino(0.2, 0.6), threshold(0.5)) + neighbour_penalty",

@@ -125,6 +125,18 @@ int decode(const std::string& text,
       }
     }
     EXPECT_LE(soft.size(), rows.size());
+    const auto committed = by_position(s.alternatives());
+    for (const auto& [position, z] : rows) {
+      const auto at = static_cast<std::size_t>(position);
+      const bool is_new = tokens[at] != info.mask_token && before[at] == info.mask_token;
+      EXPECT_EQ(committed.contains(position), is_new);
+      if (is_new) {
+        std::vector<token_id> none = excluded;
+        none.push_back(info.mask_token);
+        expect_heaviest(committed.at(position), heaviest(z, count, temperature, none));
+        ++seen;
+      }
+    }
   }
   EXPECT_EQ(s.report().masked, 0);
   EXPECT_TRUE(s.soft_tokens().empty());

@@ -77,7 +77,9 @@ struct recording {
 };
 
 recording record(const made_up_model& model, bool reserves) {
-  recording r{.tokens = std::vector(3, std::vector<token_id>(length, 2)), .commits = {{}, {}, {}}};
+  recording r{.text = {},
+              .tokens = std::vector(3, std::vector<token_id>(length, 2)),
+              .commits = {{}, {}, {}}};
   named_session s(read_policy(of_session),
                   info_of(model),
                   {.sequences = 3, .length = length, .window = length, .trace = true});

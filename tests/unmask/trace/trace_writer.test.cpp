@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <sstream>
 
@@ -100,9 +101,9 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
     given[10] = 0;
     lent<std::uint8_t> editable(given);
     s->start(slot, own.data(), shape.length, shape, {.editable = editable.span()});
-    lent<trace_sequence> sequence(
-        {.slot = slot, .shape = shape, .tokens = own, .editable = editable.data()});
-    trace.start(*sequence.data(), *s);
+    const auto sequence = std::make_unique<trace_sequence>(
+        trace_sequence{.slot = slot, .shape = shape, .tokens = own, .editable = editable.data()});
+    trace.start(*sequence, *s);
   };
   start(0);
   start(1);

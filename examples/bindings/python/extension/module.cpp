@@ -650,6 +650,11 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           "The most probable tokens of each position that the last step read and left masked, best "
           "first: as many as start() was asked for. For an engine that feeds such a position with "
           "a mixture of embeddings.")
+      .def("alternatives",
+           &session::alternatives,
+           "slot"_a = 0,
+           "The same of each position that the last step read and committed, for interfaces that "
+           "show alternatives of a token. One that was drawn need not be among them.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("constraint_state",
            &session::constraint_state,

@@ -425,6 +425,17 @@ class session {
       });
     });
   }
+  [[nodiscard]] auto alternatives(unmask::index_t slot) {
+    return alone([&] {
+      return with([&](auto& session) {
+        if constexpr (requires { session.alternatives(slot); }) {
+          return copied(session.alternatives(slot));
+        } else {
+          return std::vector<unmask::token_probability>();
+        }
+      });
+    });
+  }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
   }

@@ -569,6 +569,13 @@ impl Session {
             sys::unmask_soft_tokens(raw, i, size_of::<sys::unmask_probability>(), e, n)
         })
     }
+    /// The same of each position that the last step read and committed. A token that was drawn need
+    /// not be among them.
+    pub fn alternatives(&mut self, slot: usize) -> Result<&[Probability]> {
+        self.list("slot", slot, |raw, i, e, n| unsafe {
+            sys::unmask_alternatives(raw, i, size_of::<sys::unmask_probability>(), e, n)
+        })
+    }
 
     /// Demands of the policy on an engine that computes single positions of its layers. The calls
     /// below belong between `next` and `supply`; examples/bindings/c/layers.c makes all of them.

@@ -444,6 +444,13 @@ extern "C" {
         entries: *mut *const unmask_probability,
         count: *mut i32,
     ) -> unmask_status;
+    pub fn unmask_alternatives(
+        session: *mut unmask_session,
+        slot: i32,
+        entry_size: usize,
+        entries: *mut *const unmask_probability,
+        count: *mut i32,
+    ) -> unmask_status;
     pub fn unmask_calibrator_new(
         policy: *const c_char,
         block_length: i32,

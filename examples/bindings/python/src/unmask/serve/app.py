@@ -147,7 +147,7 @@ class Server:
         self._authorise(request)
         body = parsed(await self._body(request))
         asked = read(body, self.batch, chat=chat, policy=self.policy, most_state=self.limits.state)
-        return _Answers(self, asked, await self._constraint(asked), _Shape(self.model.name, asked, chat))
+        return _Answers(self, asked, await self._constraint(asked), _Shape(self.model, asked, chat))
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -187,16 +187,22 @@ class Server:
             raise Refused(str(error), field, status=501) from None
 
 
+def _log(x: float) -> float:
+    """A logarithm as JSON has it; OpenAI says -9999 for a token that is not possible."""
+    return max(x, -9999.0)
+
+
 class _Shape:
     """The objects of one request's answers, as OpenAI has them."""
 
-    def __init__(self, model: str, asked: Asked, chat: bool) -> None:
+    def __init__(self, model: Model, asked: Asked, chat: bool) -> None:
         self._asked, self._chat = asked, chat
+        self._token_bytes = model.token_bytes
         self._object = "chat.completion" if chat else "text_completion"
         self._head = {
             "id": ("chatcmpl-" if chat else "cmpl-") + uuid.uuid4().hex,
             "created": int(time.time()),
-            "model": model,
+            "model": model.name,
             "system_fingerprint": f"unmask-{__version__}",
         }
 
@@ -209,12 +215,37 @@ class _Shape:
                 "forwards": forwards, "tokens_per_forward": committed / forwards if forwards else 0.0}
 
     def whole(self, jobs: list[Job]) -> dict[str, Any]:
-        def choice(index: int, view: View) -> dict[str, Any]:
+        def choice(index: int, job: Job) -> dict[str, Any]:
+            view = job.view
             said = {"message": {"role": "assistant", "content": view.text, "refusal": None}} if self._chat else {"text": view.text}
-            return {"index": index, **said, "logprobs": None, "finish_reason": view.finish_reason}
+            return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": view.finish_reason}
 
-        return {**self._head, "object": self._object, "choices": [choice(i, job.view) for i, job in enumerate(jobs)],
+        return {**self._head, "object": self._object, "choices": [choice(i, job) for i, job in enumerate(jobs)],
                 "usage": self.usage(jobs), "policy": self._asked.policy, "seed": self._asked.seed}
+
+    def _bytes(self, token: int) -> bytes:
+        return self._token_bytes[token]
+
+    def _logprobs(self, job: Job) -> dict[str, Any] | None:
+        """Those of the steps that committed the tokens."""
+        if job.alternatives is None:
+            return None
+        known = job.probable()
+        if not self._chat:
+            def by_text(p: Probable) -> dict[str, float]:
+                return {self._bytes(t).decode("utf-8", "replace"): _log(x) for t, x in reversed(p.alternatives)}
+
+            return {"tokens": [self._bytes(p.token).decode("utf-8", "replace") for _, p in known],
+                    "token_logprobs": [_log(p.log_probability) for _, p in known],
+                    "top_logprobs": [by_text(p) for _, p in known] if job.alternatives else None,
+                    "text_offset": [begin for begin, _ in known]}
+
+        def said(token: int, log_probability: float) -> dict[str, Any]:
+            text = self._bytes(token)
+            return {"token": text.decode("utf-8", "replace"), "logprob": _log(log_probability), "bytes": list(text)}
+
+        return {"content": [{**said(p.token, p.log_probability), "top_logprobs": [said(*a) for a in p.alternatives]}
+                            for _, p in known], "refusal": None}
 
     def begin(self, index: int) -> dict[str, Any] | None:
         return self._part(index, {"delta": {"role": "assistant", "content": ""}}, None) if self._chat else None
@@ -265,7 +296,8 @@ class _Answers(Response):
 
         self._jobs = [
             Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
-                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas, changed=changed)
+                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
+                alternatives=asked.alternatives, changed=changed)
             for prompt in asked.prompts for i in range(asked.choices)
         ]
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import collections
 import dataclasses
+import math
 import threading
 from typing import Any, Callable, Sequence
 
@@ -56,6 +57,15 @@ class View:
         return self.finish_reason is not None or self.error is not None
 
 
+@dataclasses.dataclass(frozen=True)
+class Probable:
+    """A token, its log-probability in the step that committed it, and the most probable tokens of that row."""
+
+    token: int
+    log_probability: float
+    alternatives: list[tuple[int, float]]
+
+
 class Job:
     """One answer. `view` is replaced after each pass by the thread of the batch, which then calls `changed`."""
 
@@ -71,11 +81,13 @@ class Job:
         constraint: Constraint | None = None,
         stop: Sequence[str] = (),
         canvas: bool = False,
+        alternatives: int | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.prompt, self.length, self.policy = list(prompt), length, policy
         self.block_length, self.seed, self.sequence = block_length, seed, sequence
         self.constraint, self.stop, self.canvas, self.changed = constraint, list(stop), canvas, changed
+        self.alternatives = alternatives
         self.view = View()
         self.gone = False  # no client reads it any more
         self.completion_tokens = 0
@@ -86,15 +98,23 @@ class Job:
         self._end_of_text: str | None = None  # why no more text follows
         self._passes = [0] * length
         self._holds = _text.rewrites(policy)
+        self._spoken: list[tuple[int, int]] = []  # of each token of the text: its position, where its text begins
+        self._probable: dict[int, Probable] = {}
 
     def tell(self, **changes: Any) -> None:
         self.view = dataclasses.replace(self.view, **changes)
         self.changed()
 
+    def probable(self) -> list[tuple[int, Probable]]:
+        """Where the text of each token of the answer begins, and how probable it was when it was committed."""
+        return [(begin, self._probable[p]) for p, begin in self._spoken if begin < len(self.view.text) and p in self._probable]
+
     def take(self, session: Session, slot: int, model: Model, ends: frozenset[int]) -> bool:
         """Reads what a pass did. Returns whether the answer has ended."""
         report = session.report(slot)
         first = len(self.prompt)
+        if self.alternatives is not None:
+            self._note(session, slot)
         over = report.end != Ending.running
         tokens = self._tokens[first:]  # type: ignore[index]
         prefix = min(report.committed_prefix, report.answer_end) - first
@@ -126,11 +146,22 @@ class Job:
             if token == model.mask_token:  # an answer that ended by its policy's max_steps
                 continue
             self.completion_tokens += 1
+            self._spoken.append((self._read - 1, len(self._text)))
             self._text += self._decoder.decode(model.token_bytes[token])
             found = [at for at in map(self._text.find, self.stop) if at >= 0]
             if found:
                 self._text = self._text[: min(found)]
                 self._end_of_text = "stop sequence"
+
+    def _note(self, session: Session, slot: int) -> None:
+        """How probable the tokens are that the last step wrote, and their alternatives."""
+        first = len(self.prompt)
+        others: dict[int, list[tuple[int, float]]] = {}
+        for a in session.alternatives(slot):
+            others.setdefault(a.position - first, []).append((a.token, math.log(a.probability) if a.probability else -math.inf))
+        for commit in session.committed(slot):
+            at = commit.position - first
+            self._probable[at] = Probable(commit.token, commit.log_probability, others.get(at, []))
 
     def _kept_back(self) -> int:
         """Characters at the end that may be the beginning of a stop sequence."""
@@ -265,6 +296,7 @@ class Batch:
                 sequence=job.sequence,
                 policy=job.policy,
                 constraint=job.constraint,
+                soft_tokens=job.alternatives or 0,
             )
             job.tell(started=True)
             if job.take(self._session, slot, self.model, self._ends):  # a language with one string

@@ -15,6 +15,7 @@ from .models import Model
 
 MOST_CHOICES = 16
 MOST_STOPS = 4
+MOST_ALTERNATIVES = 20
 _SETTINGS = (*_settings.NAMES,)
 _SAY_NOTHING = ("user", "metadata", "safety_identifier", "prompt_cache_key", "store")
 _REFUSED = {
@@ -23,7 +24,6 @@ _REFUSED = {
     "echo": "the prompt is not repeated",
     "function_call": "it calls no tools",
     "functions": "it calls no tools",
-    "logprobs": "a commit's probability depends on the step; unmask.Session reports them",
     "modalities": "it has text alone",
     "parallel_tool_calls": "it calls no tools",
     "prediction": "a draft is no part of a policy",
@@ -32,7 +32,6 @@ _REFUSED = {
     "suffix": "an answer follows its prompt",
     "tool_choice": "it calls no tools",
     "tools": "it calls no tools",
-    "top_logprobs": "a commit's probability depends on the step; unmask.Session reports them",
     "verbosity": "its models have no such setting",
     "web_search_options": "it searches nothing",
 }
@@ -66,6 +65,7 @@ class Asked:
     stream: bool
     include_usage: bool
     canvas: bool
+    alternatives: int | None  # of each token, with its log-probability; None: neither
     language: tuple[str, Any] | None  # "json_schema", "json_object" or "regex", and what of
 
 
@@ -134,8 +134,11 @@ def read(body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_st
         stream=fields.boolean("stream"),
         include_usage=_stream_options(fields.take("stream_options")),
         canvas=fields.boolean("canvas"),
+        alternatives=_alternatives(fields, chat),
         language=_language(fields.take("response_format"), fields.take("regex")),
     )
+    if asked.alternatives is not None and asked.stream:
+        raise Refused("logprobs must not be given with stream: they come with the whole answer", "logprobs")
     if asked.canvas and not asked.stream:
         raise Refused("canvas must be given with stream: its events are of a stream", "canvas")
     fields.finish(("messages" if chat else "prompt", param))
@@ -257,6 +260,17 @@ def _stream_options(given: Any) -> bool:
         raise Refused(f"stream_options must be an object with include_usage, true or false, got {_shown(given)}",
                       "stream_options")
     return bool(options.get("include_usage", False))
+
+
+def _alternatives(fields: _Fields, chat: bool) -> int | None:
+    """`logprobs` and `top_logprobs` of a chat, or the number that `logprobs` is otherwise."""
+    if not chat:
+        return fields.integer("logprobs", 0, 0, MOST_ALTERNATIVES) if fields.has("logprobs") else None
+    wanted = fields.boolean("logprobs")
+    if fields.has("top_logprobs") and not wanted:
+        raise Refused("top_logprobs must be given with logprobs=true", "top_logprobs")
+    count = fields.integer("top_logprobs", 0, 0, MOST_ALTERNATIVES)
+    return count if wanted else None
 
 
 def _language(given: Any, regex: Any) -> tuple[str, Any] | None:
