@@ -11,7 +11,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(HERE.parent / "python" / "src" / "unmask"))
+sys.path.insert(0, str(HERE.parent / "bindings" / "python" / "src" / "unmask"))
 
 import _compile  # noqa: E402
 

@@ -246,7 +246,11 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// while its sequence runs, in memory that host and device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const
     requires(space == memory::device) {
-    return workspace_.running();
+    if constexpr (space == memory::device) {  // clang 14 instantiates it on the host, too
+      return workspace_.running();
+    } else {
+      return {};
+    }
   }
 
   /// Report of the sequence in `slot`. On a device it synchronises with the last step, as next()
