@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
 #include <unmask/core/fixed_array.hpp>
 #include <unmask/core/types.hpp>
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 namespace UNMASK_NAMESPACE {
 
@@ -22,17 +21,15 @@ class lent_tokens {
   void check(index_t slot, const token_id* first, index_t count, const auto& runs) const {
     const interval wanted(first, count);
     for (std::size_t other = 0; other < lent_.size(); ++other) {
-      if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted)) {
-        check_apart(!runs(other), slot, static_cast<index_t>(other));
+      if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted) && runs(other)) {
+        detail::message()
+            .add("tokens of slot ")
+            .add(slot)
+            .add(" overlap those of slot ")
+            .add(other)
+            .add(", which runs")
+            .refuse();
       }
-    }
-  }
-  /// Throws std::invalid_argument unless the tokens of two slots are `apart`.
-  static void check_apart(bool apart, index_t slot, index_t other) {
-    if (!apart) {
-      throw std::invalid_argument("tokens of slot " + std::to_string(slot) +
-                                  " overlap those of slot " + std::to_string(other) +
-                                  ", which runs");
     }
   }
   void record(index_t slot, const token_id* first, index_t count) {
