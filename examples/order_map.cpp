@@ -105,6 +105,7 @@ const std::vector<picture> pictures = {
       "threshold(0.9) + sliding_block",
       "threshold(0.9) + block_at_delimiter([6])",
       "daedal(16)",
+      "rho_eos(16)",
       "joint_threshold_indel(0.9, 0.99)",
       "threshold(0.9) + lookahead(3)",
       "tokens_per_step(2) + drafts(7, 2)",
