@@ -21,15 +21,21 @@ class lent_tokens {
   void check(index_t slot, const token_id* first, index_t count, const auto& runs) const {
     const interval wanted(first, count);
     for (std::size_t other = 0; other < lent_.size(); ++other) {
-      if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted) && runs(other)) {
-        detail::message()
-            .add("tokens of slot ")
-            .add(slot)
-            .add(" overlap those of slot ")
-            .add(other)
-            .add(", which runs")
-            .refuse();
+      if (static_cast<index_t>(other) != slot && lent_[other].meets(wanted)) {
+        check_apart(!runs(other), slot, static_cast<index_t>(other));
       }
+    }
+  }
+  /// Throws std::invalid_argument unless the tokens of two slots are `apart`.
+  static void check_apart(bool apart, index_t slot, index_t other) {
+    if (!apart) {
+      detail::message()
+          .add("tokens of slot ")
+          .add(slot)
+          .add(" overlap those of slot ")
+          .add(other)
+          .add(", which runs")
+          .refuse();
     }
   }
   void record(index_t slot, const token_id* first, index_t count) {

@@ -185,7 +185,8 @@ TEST(read_policy, names_what_is_wrong) {
        {"did you mean by_entropy or entropy_bound or entropy_below or entropy_cache?"}},
       {"Threshold(0.9)", {"no part 'Threshold'", "did you mean threshold?"}},
       {"TokensPerStep(2)", {"did you mean tokens_per_step?"}},
-      {"eos+threshold", {"did you mean eos_penalty or eos_gate or eos_last or rho_eos or stop_at_eos?"}},
+      {"eos+threshold",
+       {"did you mean eos_penalty or eos_gate or eos_last or rho_eos or stop_at_eos?"}},
       {"k(5)+threshold", {"did you mean top_k?"}},
       {"threshold=0.9",
        {"column 10: expected '+' or the end, got '=': arguments are in parentheses, as in "
