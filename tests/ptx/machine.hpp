@@ -61,7 +61,7 @@ struct launch {
   std::vector<std::byte> parameters;
 };
 
-/// What the launches of a kernel have executed. An access is one of a warp; a sector is 32 bytes of
+/// Counts of the launches of a kernel. An access is one of a warp; a sector is 32 bytes of
 /// global memory; a pass is a turn of the 32 banks of shared memory, of which an access without
 /// conflicts takes one for each 128 bytes.
 struct kernel_counts {

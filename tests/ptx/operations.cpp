@@ -414,7 +414,7 @@ table all_operations() {
             : f == 2 ? of_types<float, float>([](float a) { return canonical(std::ceil(a)); })
                      : of_types<float, float>([](float a) { return canonical(std::trunc(a)); });
   }
-  // What expf() of the toolkit is made of; the last bits of ex2.approx are the device's own.
+  // The instructions of expf() of the toolkit; the last bits of ex2.approx are the device's own.
   t["cvt.sat.f32.f32"] =
       of_types<float, float>([](float a) { return a > 0.0F ? std::min(a, 1.0F) : 0.0F; });
   t["ex2.approx.ftz.f32"] = of_types<float, float>([](float a) {

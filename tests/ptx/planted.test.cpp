@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Defects,
                          ::testing::ValuesIn(planted_defects()),
                          [](const auto& one) { return std::string(one.param.name); });
 
-// What a run says of a barrier is what becomes of it without the barrier.
+// A barrier that a run calls needed is missed by a run without it.
 TEST(Barriers, OfWhichARunSaysThatTheyAreNeededAreMissedWhereTheyAreLeftOut) {
   int found = 0;
   for (const planted& p : planted_defects()) {

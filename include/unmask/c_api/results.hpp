@@ -19,6 +19,14 @@ inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
           e.rank};
 }
 
+// The session on the host whose tokens `call` needs there.
+[[nodiscard]] inline auto& host_of(unmask_session& s, const char* call) {
+  if (s.host == nullptr) {
+    throw unsupported(std::string(call) + " of a session whose tokens are on a device");
+  }
+  return *s.host;
+}
+
 // Lends probabilities as structures of `size` bytes.
 inline void lend_probabilities(unmask_session& s,
                                std::span<const unmask::token_probability> from,
@@ -153,9 +161,7 @@ unmask_status unmask_record(unmask_session* session, const char* file, const cha
     unmask_session& s = needed(session, "session");
     check_argument(file != nullptr, "file", "null", "a name");
     check_argument(model != nullptr, "model", "null", "a name");
-    if (s.space == unmask::memory::device) {
-      throw unsupported("unmask_record() of a session whose tokens are on a device");
-    }
+    static_cast<void>(host_of(s, "unmask_record()"));
     unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
     unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
                         "unmask_record() after unmask_start(), or twice");
@@ -185,10 +191,8 @@ unmask_status unmask_soft_tokens(unmask_session* session,
                                  std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    if (s.host == nullptr) {
-      throw unsupported("unmask_soft_tokens() of a session whose tokens are on a device");
-    }
-    lend_probabilities(s, s.host->soft_tokens(slot), entry_size, entries, count);
+    auto& host = host_of(s, "unmask_soft_tokens()");
+    lend_probabilities(s, host.soft_tokens(slot), entry_size, entries, count);
   });
 }
 
@@ -199,10 +203,8 @@ unmask_status unmask_alternatives(unmask_session* session,
                                   std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    if (s.host == nullptr) {
-      throw unsupported("unmask_alternatives() of a session whose tokens are on a device");
-    }
-    lend_probabilities(s, s.host->alternatives(slot), entry_size, entries, count);
+    auto& host = host_of(s, "unmask_alternatives()");
+    lend_probabilities(s, host.alternatives(slot), entry_size, entries, count);
   });
 }
 

@@ -42,7 +42,7 @@ struct constrained_field {
   bool fill = true;
   /// Whether a candidate that the gate refuses is read again, under the tokens that are possible by
   /// then, and committed with the best of them in the same step: a rule with a fixed number of
-  /// passes keeps it. What parts remember of such a position begins anew with the second read. A
+  /// passes keeps it. The state of parts at such a position is new before the second read. A
   /// canvas always does so at its end. The logits are then needed until the step is decided: not
   /// with read() in pieces, and not on a device.
   bool read_again = false;

@@ -65,18 +65,22 @@ template <class Policy, bool part_traits::* Does, class Use>
   return parts::any(use, std::make_index_sequence<parts::count>{});
 }
 
-/// True when a part with the trait is active with its current values: `ask(part)` decides for parts
-/// that accept this call; all others count as active.
+/// True when a part is active with its current values: `ask(part)` decides for parts that accept
+/// this call; all others are.
+template <class Part, class Ask>
+[[nodiscard]] UNMASK_HD bool is_active(const Part& part, const Ask& ask) {
+  if constexpr (std::is_invocable_v<const Ask&, const Part&>) {
+    return ask(part);
+  } else {
+    return true;
+  }
+}
+
+/// True when one of the parts with the trait is active.
 template <class Policy, bool part_traits::* Does, class Ask>
 [[nodiscard]] UNMASK_HD bool any_part_now([[maybe_unused]] const Policy& p, const Ask& ask) {
-  return any_part<Policy, Does>([&](auto at) {
-    const auto& part = p.template part_at<decltype(at)::value>();
-    if constexpr (std::is_invocable_v<const Ask&, decltype(part)>) {
-      return ask(part);
-    } else {
-      return true;
-    }
-  });
+  return any_part<Policy, Does>(
+      [&](auto at) { return is_active(p.template part_at<decltype(at)::value>(), ask); });
 }
 
 /// Index of the first part with the trait; part_total if there is none.

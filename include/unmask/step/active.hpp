@@ -68,11 +68,14 @@ struct active_parts {
 #undef UNMASK_STAGE
 };
 
+// The question that a stage asks a part.
+#define UNMASK_ASK(Function)                                                                       \
+  [](const auto& part) -> decltype(part.Function()) { return part.Function(); }
+
 #define UNMASK_STAGE(Name, Does, Function)                                                         \
   template <class Policy>                                                                          \
   [[nodiscard]] UNMASK_HD bool Name(const Policy& p) {                                             \
-    return detail::any_part_now<Policy, &part_traits::Does>(                                       \
-        p, [](const auto& part) -> decltype(part.Function()) { return part.Function(); });         \
+    return detail::any_part_now<Policy, &part_traits::Does>(p, UNMASK_ASK(Function));              \
   }                                                                                                \
   template <class Policy>                                                                          \
   [[nodiscard]] UNMASK_HD bool Name(const slot_memory<Policy>& m) {                                \
@@ -92,18 +95,16 @@ template <class Policy>
   active_parts all;
 #define UNMASK_STAGE(Name, Does, Function)                                                         \
   detail::for_each_part<Policy, &part_traits::Does>([&](auto at) {                                 \
-    const auto& part = p.template part_at<decltype(at)::value>();                                  \
-    bool is_active = true;                                                                         \
-    if constexpr (requires { part.Function(); }) {                                                 \
-      is_active = part.Function();                                                                 \
-    }                                                                                              \
-    all.in[active_parts::Name] |= (is_active ? 1U : 0U) << decltype(at)::value;                    \
+    constexpr std::size_t I = decltype(at)::value;                                                 \
+    const bool is_in = detail::is_active(p.template part_at<I>(), UNMASK_ASK(Function));           \
+    all.in[active_parts::Name] |= (is_in ? 1U : 0U) << I;                                          \
   });
   UNMASK_STAGES(UNMASK_STAGE)
 #undef UNMASK_STAGE
   return all;
 }
 #undef UNMASK_STAGES
+#undef UNMASK_ASK
 
 /// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in
 /// written order.

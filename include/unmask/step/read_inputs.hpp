@@ -118,7 +118,7 @@ UNMASK_HD void name_token(const slot_memory<Policy>& m,
   }
 }
 
-/// Writes the lowest tracked token among `columns` that may be proposed at scored position i behind
+/// Writes the lowest tracked token among `columns` that may be proposed at scored position i after
 /// the tracked logits `logits`, as bits; -inf if there is none. The row commits it if the parts
 /// exclude all untracked tokens and no finite logit is left: only the read has the bitmask. When
 /// the logits of ranks are merged, so are these: that of the lower columns wins.

@@ -142,7 +142,7 @@ int compare(const std::string& policy, index_t begins) {
       // Other tokens are kept apart from a row, so its sum is rounded otherwise.
       EXPECT_NEAR(again.log_probabilities[k], first.log_probabilities[k], 1e-5);
     }
-    // What moved is in the trace of the replay, too, line by line but for the rounding.
+    // The trace of the replay tells the same moves, line by line but for the rounding.
     const trace u = read_trace(again.lines);
     for (std::size_t k = 0; k < seen.size(); ++k) {
       EXPECT_EQ(u.sequences[0].steps[k].first_moved, t.sequences[0].steps[k].first_moved);
