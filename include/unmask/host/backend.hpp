@@ -52,7 +52,7 @@ class on_host::workspace {
       , where_(where)
       , memory_(static_cast<std::size_t>(capacity.sequences))
       , statuses_(static_cast<std::size_t>(capacity.sequences))
-      , slots_(statuses_.size(), [](std::size_t) { return step::slot_at<Policy>(nullptr, {}); })
+      , slots_(statuses_.size(), [this](std::size_t i) { return slot_at(i, nullptr, {}); })
       , rows_(where.executor, where.instruction_set)
       , answers_(statuses_.size())
       , soft_(statuses_.size()) {
@@ -316,10 +316,15 @@ class on_host::workspace {
       const std::size_t bytes = step::slot_bytes<Policy>(needs, capacity_);
       std::byte* const base = memory_.replace(i, bytes);
       std::memset(base, 0, bytes);
-      ::new (static_cast<void*>(&slots_[i]))
-          step::slot_memory<Policy>(step::slot_at<Policy>(base, needs, capacity_, slot));
-      slots_[i].status = &statuses_[i];
+      ::new (static_cast<void*>(&slots_[i])) step::slot_memory<Policy>(slot_at(i, base, needs));
     }
+  }
+  /// The memory of a slot with these needs at `base`; without needs its status alone.
+  [[nodiscard]] step::slot_memory<Policy>
+  slot_at(std::size_t slot, std::byte* base, const step::slot_needs& needs) {
+    auto m = step::slot_at<Policy>(base, needs, capacity_, static_cast<index_t>(slot));
+    m.status = &statuses_[slot];
+    return m;
   }
 
   // Completes the options of the row of scored position i.

@@ -313,6 +313,31 @@ TEST(named_session, has_no_lists_of_sequences_that_were_not_in_the_step) {
   EXPECT_EQ(p.session->report(1).forwards, 1);
 }
 
+// A session that is made without a policy has no memory for a slot before its first sequence.
+TEST(named_session, decodes_in_one_slot_while_no_other_was_ever_started) {
+  const model_info model{.vocab = 13, .mask_token = 12};
+  const sequence_shape shape{.length = 8, .block_length = 8};
+  named_session s(model, {.sequences = 3, .length = 8, .window = 8, .trace = true});
+  std::vector<token_id> tokens(8);
+  const std::vector<float> logits(std::size_t{13} * 8, 0.5F);
+  s.start(1, read_policy("tokens_per_step(3)"), tokens, shape, {.soft_tokens = 2});
+  while (const auto request = s.next()) {
+    ASSERT_EQ(request->segments[0].slot, 1);
+    s.supply(host_logits<float>(logits.data(), request->rows, model.vocab));
+    for (const index_t unused : {0, 2}) {
+      EXPECT_TRUE(s.committed(unused).empty());
+      EXPECT_TRUE(s.candidates(unused).empty());
+      EXPECT_TRUE(s.probabilities(unused).empty());
+      EXPECT_TRUE(s.soft_tokens(unused).empty());
+      EXPECT_EQ(s.report(unused).forwards, 0);
+    }
+  }
+  EXPECT_EQ(s.report(1).forwards, 3);
+  EXPECT_EQ(s.report(1).end, ending::complete);
+  s.cancel(0);
+  EXPECT_FALSE(s.next());
+}
+
 TEST(named_session, cancels_the_request_of_all_types) {
   plain p;
   p.start(0, "threshold(0.9)");
