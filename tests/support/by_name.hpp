@@ -11,36 +11,73 @@
 
 #include <charconv>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace unmask::testing {
 
 template <class P>
 concept composite_rule = requires(const P& p) { p.first, p.second; };
 
+/// A list of a part, by its name in texts.
 template <class P>
-concept with_tokens = requires(const P& p) { p.tokens[0], p.count; };
-
-template <class Label, class... Known>
-[[nodiscard]] consteval bool is_label_of_one(Label label, unmask::detail::type_list<Known...>) {
-  return ((Known::label.name == label) || ...);
+  requires requires(const P& p) { p.tokens[0], p.count; }
+[[nodiscard]] std::vector<double> list_of(const P& part, std::string_view) {
+  return {part.tokens, part.tokens + part.count};
 }
+template <int Count>
+[[nodiscard]] std::vector<double> list_of(const logit_bias<Count>& part, std::string_view name) {
+  std::vector<double> list;
+  for (const token_bias& b : part.pairs) {
+    list.push_back(name == "tokens" ? static_cast<double>(b.token) : static_cast<double>(b.bias));
+  }
+  return list;
+}
+[[nodiscard]] inline std::vector<double> list_of(const early_skip& part, std::string_view name) {
+  std::vector<double> list;
+  for (index_t i = 0; i < part.stage_count; ++i) {
+    list.push_back(name == "depths" ? part.stages[i].depth : part.stages[i].keep);
+  }
+  return list;
+}
+
+template <class P>
+concept with_lists = requires(const P& p) { list_of(p, std::string_view{}); };
+
+/// True if one of the parts that texts know has the name of P and, as a layer rule, its feature.
+template <class P, class... Known>
+[[nodiscard]] consteval bool is_one_of(unmask::detail::type_list<Known...>) {
+  if constexpr (requires { P::reads; }) {
+    return (std::is_same_v<P, Known> || ...);
+  } else {
+    return ((Known::label.name == P::label.name) || ...);
+  }
+}
+
+template <class P>
+inline constexpr bool is_at_most = false;
+template <class R>
+inline constexpr bool is_at_most<at_most<R>> = true;
 
 /// True if a text can name the part with the values that it has.
 template <class P>
 [[nodiscard]] consteval bool has_text() {
-  if constexpr (composite_rule<P>) {
+  if constexpr (is_at_most<P>) {
+    return has_text<decltype(P::second)>();
+  } else if constexpr (composite_rule<P>) {
     return has_text<decltype(P::first)>() && has_text<decltype(P::second)>();
   } else if constexpr (requires { P::label; }) {
-    if constexpr (!is_label_of_one(P::label.name, unmask::detail::table::all_parts{}) ||
+    if constexpr (!is_one_of<P>(unmask::detail::table::all_parts{}) ||
                   (requires { P::order; } && !std::is_same_v<P, lookahead>) ||
                   P::label.name == "calibrated_threshold") {  // which is in a file
       return false;
     } else if constexpr (described<P>) {
       for (std::size_t i = 0; i < unmask::detail::knob_count<P>(); ++i) {
         const knob_kind kind = P::knobs[i].kind;
-        if (kind >= knob_kind::reals || (kind == knob_kind::tokens && !with_tokens<P>)) {
+        const bool is_list = kind == knob_kind::tokens || kind == knob_kind::reals;
+        if (kind == knob_kind::file || (is_list && !with_lists<P>)) {
           return false;
         }
       }
@@ -75,11 +112,11 @@ template <class P>
   };
   if constexpr (described<P>) {
     for (const knob<P>& k : P::knobs) {
-      if (k.kind == knob_kind::tokens) {
-        if constexpr (with_tokens<P>) {
+      if (k.is_list()) {
+        if constexpr (with_lists<P>) {
           std::string list;
-          for (index_t i = 0; i < part.count; ++i) {
-            list += (list.empty() ? "" : ", ") + std::to_string(part.tokens[i]);
+          for (const double x : list_of(part, k.name)) {
+            list += (list.empty() ? "" : ", ") + number_text(x);
           }
           add(k.name, "[" + list + "]");
         }

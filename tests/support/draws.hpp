@@ -32,7 +32,7 @@ namespace unmask::testing {
   return p;
 }
 
-/// The counts of the token that is proposed first behind `given`, by seed 0, 1, ... draws - 1.
+/// The counts of the token that is proposed first after `given`, by seed 0, 1, ... draws - 1.
 template <class Policy>
 [[nodiscard]] std::vector<double> draw_frequencies(const Policy& p,
                                                    const model_info& model,

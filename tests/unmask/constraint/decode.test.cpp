@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
 #include "support/languages.hpp"
@@ -34,7 +35,7 @@ void decode_random(const Policy& p,
                              .length = r.prompt + r.answer,
                              .block_length = r.block,
                              .seed = r.seed};
-  session<Policy> s(p, l.model, {.length = shape.length, .window = r.answer, .trace = true});
+  session s(by_name(p), l.model, {.length = shape.length, .window = r.answer, .trace = true});
   const constrained_field field{.language = &*c, .fill = r.fill};
   const random_rows rows{seed, d.chance(0.5) ? 2.0 : 8.0, d.chance(0.3)};
   decode_constrained(

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
 
@@ -38,7 +39,7 @@ sequence_report decode(const Policy& p,
                        std::vector<token_id>& tokens,
                        std::span<const constrained_field> fields = {}) {
   tokens.assign(length, 0);
-  session s(p, model, {.length = length, .window = length, .trace = true});
+  session s(by_name(p), model, {.length = length, .window = length, .trace = true});
   s.start(0,
           {tokens.data(), length},
           {.length = length, .block_length = length},

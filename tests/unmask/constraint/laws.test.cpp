@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
 #include "support/languages.hpp"
@@ -66,8 +67,10 @@ decoded decode_in(const Policy& p,
   const index_t length = r.prompt + r.answer;
   const sequence_shape shape{
       .prompt_length = r.prompt, .length = length, .block_length = r.block, .seed = r.seed};
-  session<Policy> s(
-      p, l.model, {.sequences = slots, .length = length, .window = r.answer, .trace = true}, where);
+  session s(by_name(p),
+            l.model,
+            {.sequences = slots, .length = length, .window = r.answer, .trace = true},
+            where);
   decoded out{.tokens = r.tokens};
   std::vector<std::vector<token_id>> others(static_cast<std::size_t>(slots), r.tokens);
   for (index_t k = 0; k < slots; ++k) {
@@ -279,7 +282,7 @@ TEST(constraint, is_obeyed_block_by_block_in_sequences_of_their_own) {
         };
         const sequence_shape shape{
             .prompt_length = r.prompt, .length = r.prompt + 2, .block_length = 2, .seed = r.seed};
-        session s(p, q.l.model, {.length = shape.length, .window = 2, .trace = true});
+        session s(by_name(p), q.l.model, {.length = shape.length, .window = 2, .trace = true});
         decoded out{.tokens = r.tokens};
         s.start(0, {out.tokens.data(), shape.length}, shape, {.constraints = {&own, 1}});
         index_t pass = before;
@@ -381,7 +384,7 @@ TEST(constraint, refuses_what_it_does_not_go_with) {
   const auto of = [&](const auto& p, std::span<const constrained_field> fields) {
     return refusal([&] {
       std::vector<token_id> tokens = r.tokens;
-      session s(p, q.l.model, {.length = 4, .window = 3, .branches = 2, .trace = true});
+      session s(by_name(p), q.l.model, {.length = 4, .window = 3, .branches = 2, .trace = true});
       s.start(0, {tokens.data(), 4}, {.prompt_length = 1, .length = 4}, {.constraints = fields});
     });
   };
@@ -424,7 +427,7 @@ TEST(constraint, may_end_before_its_sequences) {
   std::vector<token_id> tokens = q.r.tokens;
   const auto length = static_cast<index_t>(tokens.size());
   const policy p{by_confidence{}, threshold{0.3F}};
-  session s(p, q.l.model, {.length = length, .window = length});
+  session s(by_name(p), q.l.model, {.length = length, .window = length});
   {
     constraint gone = q.c->another();
     const constrained_field field{.language = &gone};

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
 #include "support/languages.hpp"
@@ -60,7 +61,7 @@ struct one_request {
 template <class Policy>
 std::optional<sequence_report>
 passes(const Policy& p, const one_request& q, std::span<const constrained_field> fields) {
-  session<Policy> s(p, q.l.model, {.length = q.shape.length, .window = q.r.answer});
+  session s(by_name(p), q.l.model, {.length = q.shape.length, .window = q.r.answer});
   std::vector<token_id> tokens = q.r.tokens;
   try {
     s.start(0, {tokens.data(), q.shape.length}, q.shape, q.options(fields));
@@ -134,7 +135,8 @@ TEST(constraint_read_again, is_obeyed_by_every_kind_of_policy) {
     if (!q.c) {
       return;
     }
-    session s(p, q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
+    session s(
+        by_name(p), q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
     const constrained_field field{.language = &*q.c, .fill = q.r.fill, .read_again = true};
     decode_constrained(
         s,
@@ -187,7 +189,8 @@ TEST(constraint_read_again, gives_the_best_token_that_is_possible_by_then) {
     }
     const policy p{by_confidence{}, tokens_per_step{5}};
     const constrained_field field{.language = &*q.c, .fill = false, .read_again = true};
-    session s(p, q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
+    session s(
+        by_name(p), q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
     std::vector<token_id> tokens = q.r.tokens;
     std::vector<token_id> x;
     for (index_t at = 0; at < q.shape.length; ++at) {
@@ -266,7 +269,7 @@ TEST(constraint_read_again, keeps_rows_and_says_so) {
   constraint c(q.l.bytes.view(), q.l.lifted_to(), small);
   const constrained_field field{.language = &c, .read_again = true};
   const policy p{by_confidence{}, tokens_per_step{2}};
-  session s(p, q.l.model, {.length = 3, .window = 3});
+  session s(by_name(p), q.l.model, {.length = 3, .window = 3});
   std::vector<token_id> tokens(3, 0);
   s.start(0, {tokens.data(), 3}, {.length = 3}, {.constraints = {&field, 1}});
   ASSERT_TRUE(s.next());
@@ -296,7 +299,8 @@ TEST(constraint_read_again, gives_a_canvas_an_end_in_the_language) {
                    entropy_bound{0.5F},
                    canvas{.vocab = q.l.model.vocab, .steps = 1 + static_cast<index_t>(seed % 5)}};
     const constrained_field field{.language = &*q.c, .fill = q.r.fill};
-    session s(p, q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
+    session s(
+        by_name(p), q.l.model, {.length = q.shape.length, .window = q.r.answer, .trace = true});
     std::vector<token_id> tokens = q.r.tokens;
     try {
       s.start(0, {tokens.data(), q.shape.length}, q.shape, q.options({&field, 1}));
@@ -352,7 +356,7 @@ TEST(constraint_read_again, changes_no_bit_of_a_canvas_where_everything_is_possi
     std::vector<token_id> ends[2];
     std::vector<commit_entry> commits[2];
     for (int constrained = 0; constrained < 2; ++constrained) {
-      session s(p, q.l.model, {.length = q.shape.length, .window = q.r.answer});
+      session s(by_name(p), q.l.model, {.length = q.shape.length, .window = q.r.answer});
       std::vector<token_id>& tokens = ends[constrained];
       tokens = q.r.tokens;
       s.start(0,

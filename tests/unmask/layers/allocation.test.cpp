@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/count_allocations.hpp"
 
 namespace unmask::testing::allocation_test {
@@ -53,15 +54,17 @@ long allocations_of(const Policy& p) {
 }
 
 TEST(LayerAllocation, NoneInAPass) {
-  EXPECT_EQ(
-      allocations_of(policy{
-          by_confidence{}, tokens_per_step{2}, early_skip{}, block_cache{5, 2}, trace_credit<8>{}}),
-      0);
-  EXPECT_EQ(allocations_of(policy{by_confidence{},
-                                  tokens_per_step{2},
-                                  cache_budget{.budget = 5},
-                                  delayed_cache{3},
-                                  key_eviction{}}),
+  EXPECT_EQ(allocations_of(by_name(policy{by_confidence{},
+                                          tokens_per_step{2},
+                                          early_skip{},
+                                          block_cache{5, 2},
+                                          trace_credit<8>{}})),
+            0);
+  EXPECT_EQ(allocations_of(by_name(policy{by_confidence{},
+                                          tokens_per_step{2},
+                                          cache_budget{.budget = 5},
+                                          delayed_cache{3},
+                                          key_eviction{}})),
             0);
 }
 

@@ -6,16 +6,17 @@
 #include <vector>
 
 #include "support/bound_session.hpp"
+#include "support/by_name.hpp"
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing::any_rows_test {
 namespace {
 
-constexpr policy skipping_half{by_confidence{},
-                               threshold{0.5F},
-                               early_skip{},
-                               block_cache{.prompt_period = 16, .block_period = 4}};
-constexpr policy plain{by_confidence{}, threshold{0.5F}};
+const auto skipping_half = by_name(policy{by_confidence{},
+                                          threshold{0.5F},
+                                          early_skip{},
+                                          block_cache{.prompt_period = 16, .block_period = 4}});
+const auto plain = by_name(policy{by_confidence{}, threshold{0.5F}});
 constexpr sequence_shape shape{.prompt_length = 5, .length = 37, .block_length = 16, .seed = 3};
 
 /// A pass that is given rows without their element type.

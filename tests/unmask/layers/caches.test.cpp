@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/by_name.hpp"
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing::caches_test {
@@ -25,7 +26,7 @@ struct planned {
 template <class... Parts>
 std::vector<planned> plans_of(const Parts&... parts) {
   const toy_transformer model;
-  const policy p{by_confidence{}, tokens_per_step{2}, parts...};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{2}, parts...});
   std::vector<planned> plans;
   index_t opened = 0;
   decode_layered(model, p, {shape}, 0, [&](auto& session, auto&, auto&, auto&) {
@@ -102,7 +103,7 @@ TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
   const sequence_shape cut{.prompt_length = 6, .length = 18, .block_length = 8, .seed = 9};
   const auto first_block = [&model](const auto& cache, const sequence_shape& g) {
     return decode_layered(
-        model, policy{by_confidence{}, tokens_per_step{2}, cache, max_steps{4}}, g);
+        model, by_name(policy{by_confidence{}, tokens_per_step{2}, cache, max_steps{4}}), g);
   };
   for (const index_t period : {0, 1, 2}) {
     const layered_result windowed = first_block(suffix_window{4, period}, shape);
@@ -112,7 +113,7 @@ TEST(Caches, ASuffixWindowSeesNothingBehindIt) {
     EXPECT_TRUE(same_commits(first_block(suffix_window{1000, period}, shape),
                              first_block(prefix_cache{period}, shape)));
   }
-  const policy whole{by_confidence{}, tokens_per_step{2}, suffix_window{3}};
+  const auto whole = by_name(policy{by_confidence{}, tokens_per_step{2}, suffix_window{3}});
   for (const commit_entry& c : decode_layered(model, whole, shape).commits) {
     EXPECT_TRUE(std::isfinite(c.log_probability));
   }
@@ -191,7 +192,7 @@ TEST(Caches, CheckTheirKnobs) {
 // A row gives the token behind it: the position before the block runs, none behind the block.
 TEST(Caches, RunTheRowsOfAModelThatIsShifted) {
   const toy_transformer model;
-  const policy p{by_confidence{}, tokens_per_step{2}, dual_cache{}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{2}, dual_cache{}});
   int passes = 0;
   decode_layered(model, p, {shape}, 1, [&](auto& session, auto&, auto&, auto&) {
     const plan& next = session.planned();

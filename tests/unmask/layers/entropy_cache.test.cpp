@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 
+#include "support/by_name.hpp"
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing::entropy_cache_test {
@@ -53,7 +54,7 @@ passes expect_the_rule(const entropy_cache& rule,
                        const Parts&... parts) {
   passes seen;
   history h;
-  const policy p{by_confidence{}, rule, parts...};
+  const auto p = by_name(policy{by_confidence{}, rule, parts...});
   const auto observe = [&](auto& session, auto& pass, const auto& logits, const auto& tokens) {
     const auto is_masked = [&](index_t q) {
       return q < shape.length && tokens[static_cast<std::size_t>(q)] == model.vocab - 1;
@@ -126,7 +127,7 @@ TEST(entropy_cache, refreshes_above_its_threshold_only) {
 TEST(entropy_cache, decides_for_each_sequence_alone) {
   const sequence_shape other{.prompt_length = 3, .length = 30, .block_length = 11, .seed = 4};
   const entropy_cache rule{1.2F, 6};
-  const policy p{by_confidence{}, tokens_per_step{2}, rule};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{2}, rule});
   const auto together =
       decode_layered(model, p, {other, blocks}, 0, [](auto&, auto&, auto&, auto&) {});
   EXPECT_TRUE(same_decode(together[0], decode_layered(model, p, other)));
@@ -134,9 +135,11 @@ TEST(entropy_cache, decides_for_each_sequence_alone) {
 }
 
 TEST(entropy_cache, is_the_full_forward_where_every_token_is_uncertain) {
-  const auto full = decode_layered(model, policy{by_confidence{}, tokens_per_step{2}}, blocks);
+  const auto full =
+      decode_layered(model, by_name(policy{by_confidence{}, tokens_per_step{2}}), blocks);
   const auto decode = [](const entropy_cache& rule) {
-    return decode_layered(model, policy{by_confidence{}, tokens_per_step{2}, rule}, blocks);
+    return decode_layered(
+        model, by_name(policy{by_confidence{}, tokens_per_step{2}, rule}), blocks);
   };
   const layered_result always = decode({.threshold = 0.0F});
   const layered_result never = decode({.threshold = 1000.0F});

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/by_name.hpp"
 #include "support/layered_decode.hpp"
 
 namespace unmask::testing::laws_test {
@@ -28,12 +29,12 @@ early_skip keeping(double first, double second) {
 
 /// The full forward pass in every step.
 layered_result full(const sequence_shape& g, index_t logits_shift = 0) {
-  return decode_layered(model, policy{by_confidence{}, sure}, g, logits_shift);
+  return decode_layered(model, by_name(policy{by_confidence{}, sure}), g, logits_shift);
 }
 
 template <class... Parts>
 layered_result with(const sequence_shape& g, const Parts&... parts) {
-  return decode_layered(model, policy{by_confidence{}, sure, parts...}, g);
+  return decode_layered(model, by_name(policy{by_confidence{}, sure, parts...}), g);
 }
 
 TEST(LayerLaws, ACacheRefreshedInEveryPassIsTheFullForward) {
@@ -60,8 +61,8 @@ TEST(LayerLaws, RulesThatSkipNothingAreTheFullForward) {
 
 // Of a model with shifted rows the first row is that of positions 0 and 1.
 TEST(LayerLaws, TwoPositionsShareTheFirstRow) {
-  const policy p{by_confidence{}, tokens_per_step{1}, keeping(1, 1)};
-  const policy whole{by_confidence{}, tokens_per_step{1}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, keeping(1, 1)});
+  const auto whole = by_name(policy{by_confidence{}, tokens_per_step{1}});
   const auto observe = [](auto&, auto& pass, const auto&, const auto&) {
     EXPECT_EQ(std::adjacent_find(pass.rows().begin(), pass.rows().end()), pass.rows().end());
   };
@@ -71,8 +72,9 @@ TEST(LayerLaws, TwoPositionsShareTheFirstRow) {
                             decode_layered(model, whole, shape, 1)));
     // Block 1 is position 1 alone, whose row position 0 has left.
     const sequence_shape ones{.length = 8, .block_length = 1, .seed = seed};
-    const policy edits{by_confidence{}, tokens_per_step{1}, edit_committed{}};
-    const policy cached{by_confidence{}, tokens_per_step{1}, edit_committed{}, delayed_cache{1}};
+    const auto edits = by_name(policy{by_confidence{}, tokens_per_step{1}, edit_committed{}});
+    const auto cached =
+        by_name(policy{by_confidence{}, tokens_per_step{1}, edit_committed{}, delayed_cache{1}});
     EXPECT_TRUE(
         same_decode(decode_layered(model, cached, ones, 1), decode_layered(model, edits, ones, 1)));
   }
@@ -98,8 +100,8 @@ TEST(LayerLaws, TheFewerAreKeptTheFewerAreComputed) {
 /// Early skipping at 1/8 and 1/4 of the layers: two layers compute all, one half, five a quarter of
 /// 16, in passes that do not refresh. The progress guarantee adds at most one position.
 TEST(LayerLaws, APassComputesWhatItsSharesSay) {
-  const policy p{
-      by_confidence{}, sure, early_skip{}, block_cache{.prompt_period = 0, .block_period = 0}};
+  const auto p = by_name(policy{
+      by_confidence{}, sure, early_skip{}, block_cache{.prompt_period = 0, .block_period = 0}});
   decode_layered(model, p, {blocks}, 0, [](auto& session, auto& pass, auto&, auto&) {
     if (!session.planned().refresh && session.planned().query.size() == 16) {
       EXPECT_GE(pass.positions().size(), 4U);
@@ -120,12 +122,17 @@ TEST(LayerLaws, ARefreshRestoresTheFullForward) {
       EXPECT_EQ(model.forward(everything, tokens.data(), fresh), logits);
     }
   };
+  decode_layered(model,
+                 by_name(policy{by_confidence{}, sure, dual_cache{4}, early_skip{}}),
+                 {blocks},
+                 0,
+                 compare);
   decode_layered(
-      model, policy{by_confidence{}, sure, dual_cache{4}, early_skip{}}, {blocks}, 0, compare);
-  decode_layered(model, policy{by_confidence{}, sure, delayed_cache{3}}, {blocks}, 0, compare);
+      model, by_name(policy{by_confidence{}, sure, delayed_cache{3}}), {blocks}, 0, compare);
   decode_layered(
       model,
-      policy{by_confidence{}, sure, interval_cache{2, 2}, cache_budget{.budget = 4, .window = 4}},
+      by_name(policy{
+          by_confidence{}, sure, interval_cache{2, 2}, cache_budget{.budget = 4, .window = 4}}),
       {blocks},
       0,
       compare);
@@ -134,7 +141,8 @@ TEST(LayerLaws, ARefreshRestoresTheFullForward) {
 
 /// Sequences of different lengths side by side decode as each alone.
 TEST(LayerLaws, ABatchIsItsSequences) {
-  const policy p{by_confidence{}, sure, early_skip{}, block_cache{5, 3}, trace_credit<16>{}};
+  const auto p =
+      by_name(policy{by_confidence{}, sure, early_skip{}, block_cache{5, 3}, trace_credit<16>{}});
   const std::vector<sequence_shape> shapes{
       {.prompt_length = 3, .length = 40, .block_length = 16, .seed = 1},
       {.prompt_length = 20, .length = 29, .block_length = 4, .seed = 2},
@@ -164,7 +172,7 @@ static_assert(layer_rule<skips_the_open>);
 
 TEST(LayerLaws, EachForcedBlockKeepsAMaskedPosition) {
   index_t passes = 0;
-  const policy p{by_confidence{}, sure, skips_the_open{}};
+  const auto p = by_name(policy{by_confidence{}, sure, skips_the_open{}});
   const auto done =
       decode_layered(model, p, {blocks}, 0, [&passes](auto& session, auto& pass, auto&, auto&) {
         passes += session.planned().refresh ? 0 : 1;
@@ -175,10 +183,10 @@ TEST(LayerLaws, EachForcedBlockKeepsAMaskedPosition) {
 }
 
 TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
-  const policy p{by_confidence{},
-                 sure,
-                 skips_the_open{},
-                 block_pipeline{.add = 0.1F, .activate = 0.2F, .at_once = 3}};
+  const auto p = by_name(policy{by_confidence{},
+                                sure,
+                                skips_the_open{},
+                                block_pipeline{.add = 0.1F, .activate = 0.2F, .at_once = 3}});
   int several = 0;
   const auto observe = [&several](auto& session, auto& pass, const auto&, const auto& tokens) {
     const plan& now = session.planned();
@@ -212,7 +220,8 @@ TEST(LayerLaws, ForcedBlocksOfAPipelineEachKeepOne) {
 /// A part that reads ahead gets the rows behind the block that the pass has computed, and no other.
 template <class... Parts>
 layered_result ahead(index_t logits_shift, bool expect_ahead, const Parts&... parts) {
-  const policy p{by_confidence{}, adaptive_threshold{.start = 0.6F, .lower = 0.02F}, parts...};
+  const auto p =
+      by_name(policy{by_confidence{}, adaptive_threshold{.start = 0.6F, .lower = 0.02F}, parts...});
   int rows = 0;
   const auto observe = [&rows](auto& session, auto& pass, const auto& logits, const auto&) {
     const index_t most = session.planned().score.size();
@@ -247,7 +256,7 @@ TEST(LayerLaws, ADelayedCacheRunsTokensOnceMore) {
   std::vector<index_t> committed_at(static_cast<std::size_t>(blocks.length), -1);
   index_t block = -1;
   index_t opened = 0;
-  const policy p{by_confidence{}, sure, delayed_cache{4}};
+  const auto p = by_name(policy{by_confidence{}, sure, delayed_cache{4}});
   decode_layered(model, p, {blocks}, 0, [&](auto& session, auto& pass, auto&, const auto& tokens) {
     const index_t step = session.report().forwards;
     if (session.planned().first_block != block) {
@@ -282,8 +291,8 @@ void random_decode(dice& d, const Cache& cache, const Rule& rule, const Schedule
   toy_transformer other = model;
   other.layers = d.within(1, 9);
   const index_t shift = d.within(0, 1);
-  const policy p{
-      by_confidence{}, threshold{d.real(0.1, 0.9)}, trace_credit<48>{}, cache, rule, schedule};
+  const auto p = by_name(policy{
+      by_confidence{}, threshold{d.real(0.1, 0.9)}, trace_credit<48>{}, cache, rule, schedule});
   const layered_result done = decode_layered(other, p, g, shift);
   EXPECT_EQ(done.report.end, ending::complete);
   EXPECT_EQ(done.report.masked, 0);

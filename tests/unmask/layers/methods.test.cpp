@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/layered_decode.hpp"
 #include "support/part_of.hpp"
 
@@ -94,10 +95,11 @@ struct threshold_step_reduction {
 /// compared with the row before, however many passes ago that was. A position without a row stays
 /// as it is.
 template <class Policy>
-threshold_step_reduction expect_thresholds(const Policy& p, const sequence_shape& shape) {
+threshold_step_reduction expect_thresholds(const Policy& composed, const sequence_shape& shape) {
   const toy_transformer model;
   const token_id mask = model.vocab - 1;
-  const auto& rule = part_of<adaptive_threshold>(p);
+  const auto& rule = part_of<adaptive_threshold>(composed);
+  const auto p = by_name(composed);
   threshold_step_reduction seen;
   std::map<index_t, double> threshold;
   std::map<index_t, naive_row> last;
@@ -239,7 +241,7 @@ layered_result expect_ends_in_order(const Policy& p, const sequence_shape& shape
   info.eos_token = 3;
   layered_result done;
   done.tokens = prompted(model, shape);
-  session<Policy> session(p, info, done.tokens, shape);
+  session session(by_name(p), info, done.tokens, shape);
   toy_memory memory(model.layers, shape.length, toy_transformer::width);
   while (session.next()) {
     auto pass = session.pass(0);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::drafts_test {
 namespace {
@@ -156,8 +157,8 @@ savings compare(const drafts& d, const Part&... part) {
                            .block_length = c.within(1, 12),
                            .seed = seed};
     const double flip = 0.1 * static_cast<double>(seed % 5);
-    const policy inner{part...};
-    const policy drafting{part..., d};
+    const auto inner = by_name(policy{part...});
+    const auto drafting = by_name(policy{part..., d});
     const decoded one = decode(inner, g, seed, flip);
     const decoded many = decode(drafting, g, seed, flip);
     EXPECT_EQ(one.tokens, many.tokens) << "seed " << seed;

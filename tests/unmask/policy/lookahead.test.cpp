@@ -250,10 +250,12 @@ TEST(lookahead, without_branches_changes_nothing) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const dense_request q = request_of(seed, 0);
     const block_pipeline blocks{.add = 0.3F, .activate = 0.8F};
-    EXPECT_EQ(decode(policy{by_entropy{}, threshold{0.6F}, blocks, lookahead{.branches = 0}}, q),
-              decode(policy{by_entropy{}, threshold{0.6F}, blocks}, q));
-    EXPECT_EQ(decode(policy{by_entropy{}, tokens_per_step{1}, lookahead{.branches = 0}}, q),
-              decode(policy{by_entropy{}, tokens_per_step{1}}, q));
+    EXPECT_EQ(
+        decode(by_name(policy{by_entropy{}, threshold{0.6F}, blocks, lookahead{.branches = 0}}), q),
+        decode(by_name(policy{by_entropy{}, threshold{0.6F}, blocks}), q));
+    EXPECT_EQ(
+        decode(by_name(policy{by_entropy{}, tokens_per_step{1}, lookahead{.branches = 0}}), q),
+        decode(by_name(policy{by_entropy{}, tokens_per_step{1}}), q));
   }
 }
 
@@ -261,9 +263,9 @@ TEST(lookahead, with_a_forced_anchor_decides_as_without_branches) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     dense_request q = request_of(seed, 4);
     const lookahead forced{.branches = 4, .anchor_wins = true};
-    const decode_of got = decode(policy{by_entropy{}, threshold{0.6F}, forced}, q);
+    const decode_of got = decode(by_name(policy{by_entropy{}, threshold{0.6F}, forced}), q);
     q.branches = 0;
-    EXPECT_EQ(got, decode(policy{by_entropy{}, threshold{0.6F}}, q)) << "seed " << seed;
+    EXPECT_EQ(got, decode(by_name(policy{by_entropy{}, threshold{0.6F}}), q)) << "seed " << seed;
   }
 }
 
@@ -272,8 +274,8 @@ TEST(lookahead, takes_its_branches_one_by_one_or_all_at_once) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const dense_request q = request_of(seed, 5);
     const block_pipeline blocks{.add = 0.3F, .activate = 0.8F, .at_once = 3};
-    const auto p =
-        policy{by_margin{}, threshold{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}};
+    const auto p = by_name(
+        policy{by_margin{}, threshold{0.7F}, blocks, lookahead_by<by_margin>{.branches = 5}});
     const decode_of batch = decode(p, q);
     EXPECT_EQ(batch, decode(p, q, true)) << "seed " << seed;
     most = std::max(most, batch.most_segments);
@@ -347,7 +349,7 @@ void expect_the_best_branch() {
                                      .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
                                      .creation_weight = c.chance(0.5) ? 0.0F : 0.25F,
                                      .complete_wins = c.chance(0.2)};
-    const auto p = policy{by_entropy{}, threshold{0.7F}, part};
+    const auto p = by_name(policy{by_entropy{}, threshold{0.7F}, part});
     auto s = session_for<std::remove_const_t<decltype(p)>>(q);
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
     s.start(0, p, tokens_view<memory::host>(text), q.geometry);
@@ -437,11 +439,11 @@ TEST(lookahead, names_the_knob_that_is_wrong) {
 
 // A branch that is scored farther than the one that wins does not count as computed so far.
 TEST(lookahead, leaves_a_cache_its_refreshes) {
-  const policy p{by_entropy{},
-                 threshold{0.4F},
-                 lookahead_by<by_entropy>{.branches = 2},
-                 released::d2f_blocks{},
-                 prefix_cache{}};
+  const auto p = by_name(policy{by_entropy{},
+                                threshold{0.4F},
+                                lookahead_by<by_entropy>{.branches = 2},
+                                released::d2f_blocks{},
+                                prefix_cache{}});
   int kept = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const made_up_model model{.seed = seed};

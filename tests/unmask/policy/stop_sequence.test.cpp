@@ -66,7 +66,7 @@ const std::vector<float> rising = {1, 2, 3, 4, 5, 6, 7, 8};
 const std::vector<float> falling = {8, 7, 6, 5, 4, 3, 2, 1};
 
 TEST(stop_sequence, ends_a_text_and_fills_what_is_masked) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}});
   const outcome o = decode(p, {0}, {0, 1, 2, 0, 0, 0, 0, 0}, falling, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 3);
@@ -87,7 +87,7 @@ TEST(stop_sequence, is_as_long_as_the_tokens_it_was_given) {
 }
 
 TEST(stop_sequence, leaves_masks_to_a_model_without_an_eos_token) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}});
   model_info endless = model;
   endless.eos_token = no_token;
   const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, endless);
@@ -99,7 +99,7 @@ TEST(stop_sequence, leaves_masks_to_a_model_without_an_eos_token) {
 }
 
 TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}});
   const outcome o = decode(p, {}, {0, 1, 2, 0, 1}, {1, 2, 3, 0.5F, 4}, 8);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 4);
@@ -109,7 +109,7 @@ TEST(stop_sequence, waits_for_everything_left_of_it_and_keeps_what_is_right) {
 // The text that a caller streams, [shown, min(committed_prefix, answer_end)) after each step, is
 // the answer: nothing committed behind the match, and no filler.
 TEST(stop_sequence, ends_a_streamed_text_behind_the_match) {
-  const policy steps{by_confidence{}, tokens_per_step{2}, stop_sequence<2>{{1, 2}}};
+  const auto steps = by_name(policy{by_confidence{}, tokens_per_step{2}, stop_sequence<2>{{1, 2}}});
   text tokens(8, 0);
   const text wanted = {0, 1, 2, 0, 1, 0, 0, 0};
   session s(steps, model, tokens, {.length = 8, .block_length = 8});
@@ -137,7 +137,8 @@ TEST(stop_sequence, the_first_of_several_ends_the_answer_whichever_part_ends_the
   const text wanted = {0, 1, 2, 0, 0, 3, 2, 2};
   const std::vector<float> sure(8, 9.0F);
   const auto end_with = [&](const auto&... stop) {
-    return decode(policy{by_confidence{}, threshold{0.5F}, stop...}, {}, wanted, sure, 8).report;
+    return decode(by_name(policy{by_confidence{}, threshold{0.5F}, stop...}), {}, wanted, sure, 8)
+        .report;
   };
   const stop_sequence<2> early{{1, 2}};
   const stop_sequence<2> late{{2, 2}};
@@ -152,32 +153,33 @@ TEST(stop_sequence, the_first_of_several_ends_the_answer_whichever_part_ends_the
 }
 
 TEST(stop_sequence, crosses_blocks_but_not_the_prompt) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<3>{{1, 1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<3>{{1, 1, 2}}});
   const outcome o = decode(p, {1, 1}, {2, 0, 1, 1, 2, 0, 0, 0}, rising, 2);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.tokens, (text{1, 1, 2, 0, 1, 1, 2, 0, 3, 3}));
 }
 
 TEST(stop_sequence, finds_itself_behind_its_own_beginning) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<4>{{1, 1, 1, 2}}};
+  const auto p =
+      by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<4>{{1, 1, 1, 2}}});
   const outcome o = decode(p, {}, {1, 1, 1, 1, 2, 0, 0, 0}, falling, 3);
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 5);
 }
 
 TEST(stop_sequence, may_hold_slots_that_the_caller_gave) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}});
   const outcome o = decode(p, {}, {0, 1, 2, 0, 0}, falling, 8, model, {1, 1, 0, 1, 1});
   EXPECT_EQ(o.report.end, ending::stop_tokens);
   EXPECT_EQ(o.report.forwards, 2);
 }
 
 TEST(stop_sequence, comes_several_times) {
-  const policy p{by_confidence{},
-                 tokens_per_step{1},
-                 stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
-                 stop_sequence<8>{.tokens = {1, 2}, .count = 2},
-                 stop_at_eos{}};
+  const auto p = by_name(policy{by_confidence{},
+                                tokens_per_step{1},
+                                stop_sequence<8>{.tokens = {2, 2, 2}, .count = 3},
+                                stop_sequence<8>{.tokens = {1, 2}, .count = 2},
+                                stop_at_eos{}});
   EXPECT_EQ(decode(p, {}, {0, 1, 2, 0, 0}, falling, 2).report.forwards, 3);
   EXPECT_EQ(decode(p, {}, {0, 2, 2, 2, 0}, falling, 2).report.forwards, 4);
   EXPECT_EQ(decode(p, {}, {0, 3, 2, 2, 0}, falling, 5).report.end, ending::eos_token);
@@ -185,9 +187,9 @@ TEST(stop_sequence, comes_several_times) {
 
 TEST(stop_sequence, does_not_count_before_min_tokens) {
   const auto p = [](index_t least) {
-    return policy{by_confidence{},
-                  tokens_per_step{1},
-                  stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}};
+    return by_name(policy{by_confidence{},
+                          tokens_per_step{1},
+                          stop_sequence<2>{.tokens = {1, 2}, .min_tokens = least}});
   };
   const text wanted = {1, 2, 0, 1, 2, 0, 1, 2};
   EXPECT_EQ(decode(p(2), {0, 0}, wanted, falling, 8).report.forwards, 2);
@@ -246,10 +248,11 @@ TEST(stop_sequence, ends_exactly_when_a_match_is_committed) {
       v = c.within(0, 2);
     }
     const tokens_per_step commits{c.within(1, 4)};
-    run(seed, policy{by_confidence{}, commits, stop}, stop);
-    run(seed, policy{by_confidence{}, commits, stop, remask_current_below{0.5F, 5}}, stop);
+    run(seed, by_name(policy{by_confidence{}, commits, stop}), stop);
+    run(seed, by_name(policy{by_confidence{}, commits, stop, remask_current_below{0.5F, 5}}), stop);
     run(seed,
-        policy{by_entropy{}, commits, stop, edit_committed{0.4F}, remask_current_below{0.3F}},
+        by_name(
+            policy{by_entropy{}, commits, stop, edit_committed{0.4F}, remask_current_below{0.3F}}),
         stop);
     ASSERT_FALSE(HasFailure());
   }
@@ -277,7 +280,7 @@ TEST(stop_at_eos, sees_an_eos_token_written_over_another_token) {
 }
 
 TEST(stop_sequence, starts_anew_with_its_slot) {
-  const policy p{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_sequence<2>{{1, 2}}});
   session<by_name_type<decltype(p)>> s(model, {.sequences = 1, .length = 4, .window = 4});
   for (int round = 0; round < 3; ++round) {
     text tokens(4, 0);

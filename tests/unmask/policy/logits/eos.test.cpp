@@ -163,8 +163,10 @@ TEST(eos_gate, binds_lookahead_too) {
 std::vector<index_t> first_commits(const auto& p) {
   const model_info model{.vocab = 5, .mask_token = 4, .eos_token = 3};
   std::vector<token_id> text(4, 0);
-  session s{
-      p, model, tokens_view<memory::host>(text), sequence_shape{.length = 4, .block_length = 4}};
+  session s{by_name(p),
+            model,
+            tokens_view<memory::host>(text),
+            sequence_shape{.length = 4, .block_length = 4}};
   static_cast<void>(s.next());
   std::vector<float> logits(20, 0.0F);
   logits[0] = 2.0F;

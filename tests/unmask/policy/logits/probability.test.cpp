@@ -20,6 +20,7 @@
 
 #include "oracles/dense_oracle.hpp"
 #include "support/bound_session.hpp"
+#include "support/by_name.hpp"
 #include "support/draws.hpp"
 
 namespace unmask::testing::probability_test {
@@ -45,7 +46,8 @@ std::vector<double> row_softmax(double temperature = 1.0) {
 }
 
 TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
-  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
+  const auto told =
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}));
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].token, 1);
   EXPECT_EQ(told[1].token, 3);
@@ -60,7 +62,7 @@ TEST(probability_of, is_in_the_whole_row_and_among_the_asked) {
 
 TEST(probability_of, names_the_slot_of_the_row) {
   std::vector<token_id> text = {0};
-  const policy p{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
   session<std::remove_const_t<decltype(p)>> s(small, {.sequences = 2, .length = 1, .window = 1});
   s.start(1, p, text, {.length = 1});
   static_cast<void>(s.next());
@@ -72,7 +74,7 @@ TEST(probability_of, names_the_slot_of_the_row) {
 
 TEST(probability_of, is_told_with_its_step_and_position) {
   std::vector<token_id> text = {0, 0, 0};
-  const policy p{left_to_right{}, tokens_per_step{1}, probability_of<1>{{3}}};
+  const auto p = by_name(policy{left_to_right{}, tokens_per_step{1}, probability_of<1>{{3}}});
   session<std::remove_const_t<decltype(p)>> s(small, {.length = 3, .window = 3});
   s.start(0, p, text, {.prompt_length = 1, .length = 3, .block_length = 2});
   for (index_t step = 0; step < 2; ++step) {
@@ -94,7 +96,7 @@ TEST(probability_of, is_told_with_its_step_and_position) {
 TEST(probability_of, is_not_told_again_once_the_sequence_has_ended) {
   std::vector<token_id> one = {0};
   std::vector<token_id> two = {0, 0};
-  const policy p{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}};
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
   session<std::remove_const_t<decltype(p)>> s(small, {.sequences = 2, .length = 2, .window = 2});
   s.start(0, p, one, {.length = 1});
   s.start(1, p, two, {.length = 2, .block_length = 2});
@@ -112,10 +114,10 @@ TEST(probability_of, is_not_told_again_once_the_sequence_has_ended) {
 // "Yes or no?": the decision is the list's, and one knows how much of the row it stands for.
 TEST(probability_of, beside_allowed_tokens_makes_a_classifier) {
   std::vector<token_id> text = {0};
-  session s{policy{by_confidence{},
-                   tokens_per_step{1},
-                   probability_of<2>{{1, 3}},
-                   allowed_tokens<2>{{1, 3}}},
+  session s{by_name(policy{by_confidence{},
+                           tokens_per_step{1},
+                           probability_of<2>{{1, 3}},
+                           allowed_tokens<2>{{1, 3}}}),
             small,
             tokens_view<memory::host>(text),
             sequence_shape{.length = 1}};
@@ -125,44 +127,46 @@ TEST(probability_of, beside_allowed_tokens_makes_a_classifier) {
   EXPECT_NEAR(s.probabilities()[1].probability, row_softmax()[3], 1e-7);
   EXPECT_NEAR(s.probabilities()[1].share, std::exp(s.committed()[0].log_probability), 1e-6);
   // Asked behind the list, the row is the list.
-  const auto behind = ask(policy{
-      by_confidence{}, tokens_per_step{1}, allowed_tokens<2>{{1, 3}}, probability_of<2>{{1, 3}}});
+  const auto behind = ask(by_name(policy{
+      by_confidence{}, tokens_per_step{1}, allowed_tokens<2>{{1, 3}}, probability_of<2>{{1, 3}}}));
   EXPECT_NEAR(behind[1].probability, behind[1].share, 1e-6);
 }
 
 TEST(probability_of, sees_the_edits_written_before_it) {
   const logit_bias<1> bias{{{3, 1.0F}}};
   const auto before =
-      ask(policy{by_confidence{}, tokens_per_step{1}, bias, probability_of<2>{{1, 3}}});
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, bias, probability_of<2>{{1, 3}}}));
   const auto behind =
-      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, bias});
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}, bias}));
   EXPECT_NEAR(before[1].share, 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
   EXPECT_NEAR(behind[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
-  const auto sharp = ask(
-      policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}, probability_of<2>{{0, 3}}});
+  const auto sharp = ask(by_name(
+      policy{by_confidence{}, tokens_per_step{1}, temperature{0.5F}, probability_of<2>{{0, 3}}}));
   EXPECT_NEAR(sharp[0].probability, row_softmax(0.5)[0], 1e-6);
 }
 
 TEST(probability_of, counts_what_is_cut_off_in_the_whole_row) {
-  const auto told = ask(policy{by_confidence{},
-                               tokens_per_step{1},
-                               sampling{},
-                               top_k{1},
-                               confidence_after_truncation{},
-                               probability_of<2>{{0, 3}}});
+  const auto told = ask(by_name(policy{by_confidence{},
+                                       tokens_per_step{1},
+                                       sampling{},
+                                       top_k{1},
+                                       confidence_after_truncation{},
+                                       probability_of<2>{{0, 3}}}));
   ASSERT_EQ(told.size(), 2U);
   EXPECT_NEAR(told[0].probability, row_softmax()[0], 1e-6);
   EXPECT_NEAR(told[1].probability, row_softmax()[3], 1e-6);
 }
 
 TEST(probability_of, is_zero_for_what_cannot_be_proposed) {
-  const auto told = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<3>{{5, 77, 4}}});
+  const auto told =
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<3>{{5, 77, 4}}}));
   ASSERT_EQ(told.size(), 3U);
   EXPECT_EQ(told[0].probability, 0.0F) << "the mask token";
   EXPECT_EQ(told[1].probability, 0.0F) << "not in the vocabulary";
   EXPECT_GT(told[2].probability, 0.0F);
   EXPECT_EQ(told[2].share, 1.0F);
-  const auto none = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{5}}});
+  const auto none =
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{5}}}));
   EXPECT_EQ(none[0].share, 0.0F);
 }
 
@@ -170,7 +174,8 @@ TEST(probability_of, of_an_invalid_row_is_not_told) {
   std::vector<float> broken = answers_row;
   broken[2] = math::from_bits(0x7fc00000U);
   EXPECT_TRUE(
-      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, broken).empty());
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}), broken)
+          .empty());
 }
 
 // Nor of a row that edits have made invalid, as far as they stand before the question.
@@ -178,8 +183,10 @@ TEST(probability_of, of_a_row_that_overflows_is_not_told) {
   const std::vector<float> high = {3e38F, 1.0F, 8.0F, 3.0F, 2.0F, 20.0F};
   const logit_bias<1> too_much{{{0, 3e38F}}};
   const probability_of<2> probe{{0, 3}};
-  EXPECT_TRUE(ask(policy{by_confidence{}, tokens_per_step{1}, too_much, probe}, high).empty());
-  const auto before = ask(policy{by_confidence{}, tokens_per_step{1}, probe, too_much}, high);
+  EXPECT_TRUE(
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, too_much, probe}), high).empty());
+  const auto before =
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probe, too_much}), high);
   ASSERT_EQ(before.size(), 2U);
   EXPECT_EQ(before[0].probability, 1.0F);
 }
@@ -188,7 +195,7 @@ TEST(probability_of, of_a_row_that_overflows_is_not_told) {
 TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};
   const auto told =
-      ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}, row);
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}), row);
   EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);
   EXPECT_LT(told[1].probability, 1e-30F);
 }
@@ -203,11 +210,11 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
     dense_request q = random_dense_request(c, 40);
     q.branches = c.chance(0.5) ? 2 : 0;
     const index_t first = c.within(0, 4);
-    const policy p{by_confidence{},
-                   tokens_per_step{2},
-                   probability_of<3>{.tokens = {3, 9, 30}, .count = 2},
-                   probability_of<1>{.tokens = {7}, .first = first},
-                   lookahead{.branches = q.branches}};
+    const auto p = by_name(policy{by_confidence{},
+                                  tokens_per_step{2},
+                                  probability_of<3>{.tokens = {3, 9, 30}, .count = 2},
+                                  probability_of<1>{.tokens = {7}, .first = first},
+                                  lookahead{.branches = q.branches}});
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 1);
     session<std::remove_const_t<decltype(p)>> s(
         q.model, {.sequences = 1, .length = 64, .window = 64, .branches = 2});
@@ -267,9 +274,10 @@ TEST(probability_of, is_told_for_every_masked_position_of_the_step) {
 }
 
 TEST(probability_of, is_told_by_a_session_of_rows_without_type) {
-  const auto s = make_bound(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}},
-                            small,
-                            {.length = 1, .window = 1});
+  const auto s =
+      make_bound(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<1>{{3}}}),
+                 small,
+                 {.length = 1, .window = 1});
   token_id token = 0;
   s->start(0, &token, 1, {.length = 1});
   static_cast<void>(s->next());
@@ -279,7 +287,8 @@ TEST(probability_of, is_told_by_a_session_of_rows_without_type) {
 }
 
 TEST(probability_of, asks_only_about_the_tokens_it_was_given) {
-  const auto two = ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}});
+  const auto two =
+      ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}));
   const auto told =
       ask(policy{by_confidence{}, tokens_per_step{1}, probability_of<4>{{1, no_token, 3}}});
   ASSERT_EQ(told.size(), 2U);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "support/beside.hpp"
+#include "support/by_name.hpp"
 #include "support/draws.hpp"
 
 namespace unmask::testing::sampling_test {
@@ -79,7 +80,7 @@ TEST(sampling, draws_from_the_row_as_a_bias_has_edited_it) {
         z[static_cast<std::size_t>(down)] -= 1.0;
         z[static_cast<std::size_t>(out)] = -infinity;
       });
-      expect_draws(frequencies(p, scene, 6000), expected, 6000);
+      expect_draws(frequencies(by_name(p), scene, 6000), expected, 6000);
     }
   }
 }
@@ -97,7 +98,7 @@ TEST(sampling, draws_from_the_row_as_penalties_have_edited_it) {
     z[3] = z[3] / 2.0 - 0.25 - 2 * 0.5;    // stands twice
     z[1] = z[1] / 2.0 - 0.25 - 0.5 - 0.3;  // stands once, and directly left
   });
-  expect_draws(frequencies(p, scene, 8000), expected, 8000);
+  expect_draws(frequencies(by_name(p), scene, 8000), expected, 8000);
 }
 
 TEST(sampling, draws_from_allowed_tokens) {
@@ -110,7 +111,7 @@ TEST(sampling, draws_from_allowed_tokens) {
         z[v] = static_cast<token_id>(v) == a || static_cast<token_id>(v) == b ? z[v] : -infinity;
       }
     });
-    expect_draws(frequencies(p, scene, 4000), expected, 4000);
+    expect_draws(frequencies(by_name(p), scene, 4000), expected, 4000);
   }
 }
 
@@ -141,7 +142,7 @@ TEST(sampling, reports_the_probability_in_the_edited_row) {
   std::vector<bool> seen(7, false);
   for (int i = 0; i < 200; ++i) {
     std::vector<token_id> text = {0};
-    session s{p,
+    session s{by_name(p),
               model_of(scene),
               tokens_view<memory::host>(text),
               sequence_shape{.length = 1, .seed = static_cast<std::uint64_t>(i)}};
@@ -159,7 +160,7 @@ template <class... More>
 commit_entry drawn_once(const std::vector<float>& row, float temperature, const More&... more) {
   std::vector<token_id> text = {0};
   const model_info model{.vocab = static_cast<index_t>(row.size()), .mask_token = 0};
-  session s{policy{by_confidence{}, tokens_per_step{1}, sampling{temperature}, more...},
+  session s{by_name(policy{by_confidence{}, tokens_per_step{1}, sampling{temperature}, more...}),
             model,
             tokens_view<memory::host>(text),
             sequence_shape{.length = 1, .seed = 3}};
@@ -197,7 +198,7 @@ std::vector<commit_entry> commits_of(const policy<More...>& p) {
   const model_info info{.vocab = 60, .mask_token = 59};
   const fake_model model{.seed = 5, .vocab = info.vocab};
   std::vector<token_id> tokens(24, 1);
-  session s{p,
+  session s{by_name(p),
             info,
             tokens_view<memory::host>(tokens),
             sequence_shape{.prompt_length = 2, .length = 24, .block_length = 11, .seed = 9}};

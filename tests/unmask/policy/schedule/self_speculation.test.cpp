@@ -16,6 +16,7 @@
 #include <string>
 
 #include "support/attending_engine.hpp"
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 
 namespace unmask::testing::self_speculation_test {
@@ -106,13 +107,13 @@ TEST(self_speculation, is_greedy_decoding_of_the_causal_model) {
       expect_greedy(methods::linear_spec(0.4F, checks), s);
       break;
     case 2:
-      expect_greedy(policy{at_random{}, tokens_per_step{2}, checks}, s);
+      expect_greedy(by_name(policy{at_random{}, tokens_per_step{2}, checks}), s);
       break;
     case 3:
-      expect_greedy(policy{by_margin{}, checks, threshold{0.2F} && tokens_per_step{3}}, s);
+      expect_greedy(by_name(policy{by_margin{}, checks, threshold{0.2F} && tokens_per_step{3}}), s);
       break;
     default:
-      expect_greedy(policy{left_to_right{}, steps_per_block{4}, checks}, s);
+      expect_greedy(by_name(policy{left_to_right{}, steps_per_block{4}, checks}), s);
     }
     if (HasFailure()) {
       return;

@@ -131,7 +131,8 @@ TEST(slow_fast, agrees_with_the_method_in_double_precision) {
     const sequence_shape g{
         .prompt_length = 3, .length = 50, .block_length = 7 + static_cast<index_t>(seed % 45)};
     std::vector<token_id> tokens(50, 0);
-    const policy p{by_confidence{}, threshold{static_cast<float>(sure), true}, knobs};
+    const auto p =
+        by_name(policy{by_confidence{}, threshold{static_cast<float>(sure), true}, knobs});
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 50, .window = 52}};
     s.start(0, p, tokens, g);
     naive_slow_fast naive(knobs, sure, g);
@@ -180,7 +181,7 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
   const scripted model{{.8, .79, .78, .77, .76, .75, .1, .35, .1, .1, .1, .1}};
   std::vector<range> scored;
   std::vector<index_t> order;
-  observe_decode(policy{by_confidence{}, threshold{.inclusive = true}, slow_fast{}},
+  observe_decode(by_name(policy{by_confidence{}, threshold{.inclusive = true}, slow_fast{}}),
                  model,
                  {.length = 12, .block_length = 12},
                  [&](const observed_step& s) {
@@ -203,7 +204,7 @@ TEST(slow_fast, explores_six_passes_then_fills_up_to_the_farthest_promising_one)
 TEST(slow_fast, two_sure_candidates_commit_together_one_does_not_take_others_along) {
   const scripted two{{.95, .92, .89, .5}};
   std::vector<std::vector<index_t>> steps;
-  observe_decode(policy{by_confidence{}, threshold{.inclusive = true}, slow_fast{}},
+  observe_decode(by_name(policy{by_confidence{}, threshold{.inclusive = true}, slow_fast{}}),
                  two,
                  {.length = 4, .block_length = 4},
                  [&](const observed_step& s) { steps.push_back(positions_of(s.committed)); });
@@ -218,7 +219,8 @@ TEST(slow_fast, ends_with_fixed_positions_anywhere) {
     for (std::size_t i = 0; i < 30; ++i) {
       editable[i] = made_up_model::hash(seed, i) % 3 == 0 ? 1 : 0;
     }
-    const policy p{by_confidence{}, threshold{.inclusive = true}, slow_fast{.exploration = 2}};
+    const auto p =
+        by_name(policy{by_confidence{}, threshold{.inclusive = true}, slow_fast{.exploration = 2}});
     session<std::remove_const_t<decltype(p)>> s{model.info(), {.length = 30, .window = 11}};
     s.start(
         0, p, tokens, {.length = 30, .block_length = 11}, {.editable = editable, .suppressed = {}});
@@ -238,10 +240,10 @@ TEST(slow_fast, ends_with_tokens_that_are_remasked) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const made_up_model model{.seed = seed, .sharpness = 4.0};
     std::vector<token_id> tokens(30, 0);
-    const policy p{by_confidence{},
-                   threshold{0.3F, true},
-                   slow_fast{.exploration = 1 + static_cast<index_t>(seed % 4)},
-                   remask_current_below{.confidence = 0.6F, .allowance = 12}};
+    const auto p = by_name(policy{by_confidence{},
+                                  threshold{0.3F, true},
+                                  slow_fast{.exploration = 1 + static_cast<index_t>(seed % 4)},
+                                  remask_current_below{.confidence = 0.6F, .allowance = 12}});
     session s{by_name(p), model.info(), tokens, sequence_shape{.length = 30, .block_length = 12}};
     observe_decode(s, model, tokens, [](const observed_step&) {});
     EXPECT_EQ(s.report().end, ending::complete);
@@ -259,7 +261,7 @@ TEST(slow_fast, refuses_knobs_out_of_range) {
                                slow_fast{.promising = 1.5F},
                                slow_fast{.spread = -1.0F},
                                slow_fast{.spread = nan}}) {
-    EXPECT_THROW((session{policy{by_confidence{}, tokens_per_step{}, bad},
+    EXPECT_THROW((session{by_name(policy{by_confidence{}, tokens_per_step{}, bad}),
                           model.info(),
                           tokens,
                           sequence_shape{.length = 8}}),
