@@ -36,10 +36,10 @@ OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabu
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 # The menu: groups of pages, in order. A page stands in the first group that names it.
 GROUPS = {
-    "Use": ["include/unmask/policy/README.md", "include/unmask/named/README.md", "examples/README.md",
-            "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md", "examples/bindings/c/README.md",
-            "examples/bindings/rust/README.md", "include/unmask/tune/README.md", "include/unmask/trace/README.md",
-            "examples/viewer/README.md", "examples/playground/README.md", "include/unmask/GLOSSARY.md"],
+    "Use": ["include/unmask/policy/README.md", "include/unmask/named/README.md", "include/unmask/constraint/README.md",
+            "examples/README.md", "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md",
+            "examples/bindings/c/README.md", "examples/bindings/rust/README.md", "include/unmask/tune/README.md",
+            "include/unmask/trace/README.md", "examples/viewer/README.md", "examples/playground/README.md", "include/unmask/GLOSSARY.md"],
     "Extend": ["include/unmask/README.md", "include/unmask/core/part/README.md", ".github/CONTRIBUTING.md",
                ".github/GOOD_FIRST_ISSUES.md", ".github/SECURITY.md", ".github/CHANGELOG.md"],
     "Engines": ["include/unmask/policy/layers/README.md", "examples/hosts/llama_cpp/README.md",
@@ -76,6 +76,9 @@ def inputs():
         for file in files:
             found[f"page_{len(found):02}.md"] = file
     include = ROOT / "include"
+    for page in sorted([*include.rglob("*.md"), *(ROOT / "bench").rglob("*.md")]):
+        if page not in found.values():
+            sys.exit(f"no group of {HERE}/build.py has {page.relative_to(ROOT)}")
     for name in INNER + [f"{folder}/{name}" for folder in OUTER for name in OUTER[folder]]:
         if not (include / "unmask" / name).exists():
             sys.exit(f"{HERE}/build.py names include/unmask/{name}, which is not there")

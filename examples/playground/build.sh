@@ -52,5 +52,5 @@ print("};")
 PYTHON
 cp "$objects/playground.js" "$here"/{index.html,page.js,page.css,languages.js} examples/viewer/viewer.html \
   "$site"
-cp examples/viewer/src/style.css "$site/viewer.css"
+cat examples/viewer/src/{colours,style}.css >"$site/viewer.css"
 echo "Open $site/index.html"

@@ -31,7 +31,7 @@ def source_of(name):
 def build():
     """The viewer from its sources. The policy of the page allows the script and the style by their hashes."""
     script = "\n" + "\n".join(source_of(name) for name in MODULES)
-    style = "\n" + (FOLDER / "src" / "style.css").read_text(encoding="utf-8")
+    style = "\n" + "".join((FOLDER / "src" / f"{name}.css").read_text(encoding="utf-8") for name in ("colours", "style"))
     if "</script" in script.lower() or "</style" in style.lower():
         raise ValueError("a source ends its own element")
 

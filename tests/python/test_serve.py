@@ -584,6 +584,7 @@ def test_the_page_takes_nothing_from_elsewhere(server):
     assert answer.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert not re.findall(r"""(?:src|href|url\()\s*=?\s*["']?(?:https?:)?//""", answer.text)
+    assert "--shade4: light-dark(" in answer.text and "COLOURS" not in answer.text  # the viewer's
     settings = json.loads(re.search(r"const SETTINGS = (\{.*\});", answer.text)[1])
     assert settings["model"] == "tiny" and settings["length"] == 40 and settings["key"] is False
 

@@ -223,7 +223,7 @@ def lab(rgb):
 
 class Colours(unittest.TestCase):
     def setUp(self):
-        style = (VIEWER / "src" / "style.css").read_text(encoding="utf-8")
+        style = (VIEWER / "src" / "colours.css").read_text(encoding="utf-8")
         found = re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", style)
         self.themes = [{name: pair[i] for name, *pair in found} for i in (0, 1)]
         self.assertGreaterEqual(len(found), 20)

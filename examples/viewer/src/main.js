@@ -198,7 +198,7 @@ const COUNTERS = [
 function fillCard(pane) {
   const {trace, decode, index} = sides[pane.side];
   const {model} = trace;
-  const facts = [model.name, model.layers && `${model.layers} layers`, trace.seed !== null && `seed ${trace.seed}`,
+  const facts = [model.name, model.layers && `${model.layers} ${model.layers === 1 ? 'layer' : 'layers'}`, trace.seed !== null && `seed ${trace.seed}`,
                  `${decode.length - decode.sequence.promptLength} positions after a prompt of ${decode.sequence.promptLength}`,
                  decode.sequence.blockLength > 0 && `blocks of ${decode.sequence.blockLength}`,
                  decode.sequence.end && `end: ${decode.sequence.end.reason}`, trace.library].filter(Boolean);

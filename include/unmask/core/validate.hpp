@@ -270,7 +270,8 @@ UNMASK_LIBRARY void validate_without_soft_tokens(const start_options& o, const c
 
 UNMASK_LIBRARY void validate_reach(index_t reach, const session_capacity& capacity) {
   check_argument(reach <= capacity.window,
-                 "positions read in one step",
+                 "positions read in one step (sequence_shape::block_length, or more if the policy "
+                 "reads more)",
                  reach,
                  "at most session_capacity::window = ",
                  capacity.window);

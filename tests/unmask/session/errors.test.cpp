@@ -246,7 +246,7 @@ TEST(start, refuses_a_slot_that_is_not_there) {
 
 TEST(start, refuses_a_block_wider_than_the_window) {
   expect_bad_sequence_shape({.length = 10, .block_length = 5},
-                            {"got 5", "session_capacity::window = 4"});
+                            {"block_length", "got 5", "session_capacity::window = 4"});
 }
 
 TEST(start, refuses_a_whole_sequence_wider_than_the_window) {

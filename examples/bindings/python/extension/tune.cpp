@@ -193,7 +193,14 @@ void bind_tune(nb::module_& m) {
               "Single rules that are as right at no more cost on those.")
       .def_ro("singles", &tuned::singles, "Single rules on those, by cost.")
       .def_ro(
-          "points", &tuned::points, "Every policy decoded on all problems of the search, by cost.");
+          "points", &tuned::points, "Every policy decoded on all problems of the search, by cost.")
+      .def("__repr__", [](const tuned& t) {
+        return shown("Tuned",
+                     std::pair("best", t.best.policy),
+                     std::pair("reaches", t.reaches),
+                     std::pair("checked", t.checked),
+                     std::pair("rival", t.rival));
+      });
 
   m.def(
       "tune",

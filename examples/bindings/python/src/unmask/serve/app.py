@@ -28,6 +28,7 @@ from .fields import Asked, Refused, parsed, read
 from .models import Model
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
+COLOURS = PAGE.with_name("colours.css")  # the viewer's
 _SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
                                "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -105,7 +106,7 @@ class Server:
         await anyio.to_thread.run_sync(self.batch.close)
 
     async def _page(self, request: Request) -> Response:
-        page = PAGE.read_text(encoding="utf-8")
+        page = PAGE.read_text(encoding="utf-8").replace("/*COLOURS*/", COLOURS.read_text(encoding="utf-8"))
         given = json.dumps({
             "model": self.model.name, "policy": self.policy, "length": self.model.answer_length,
             "block_length": min(self.model.block_length, self.model.answer_length), "key": self._key is not None,
