@@ -32,7 +32,7 @@ unmask_quietly "${pip[@]}" install --config-settings "build-dir=$PWD/$folder/{wh
 
 # dlmserve and ollada require much that only their loading of large models needs.
 echo "Installing transformers, diffusers 0.42.1, dlmserve 0.1.1 and ollada 0.3.0"
-unmask_quietly "${pip[@]}" install 'transformers>=5.23,<6' 'huggingface_hub>=1.32' fastapi uvicorn prometheus-client
+unmask_quietly "${pip[@]}" install 'transformers>=5.23,<5.24' 'huggingface_hub>=1.32' fastapi uvicorn prometheus-client
 unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1 ollada==0.3.0
 unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests pyyaml  # of diffusers and ollada
 unmask_quietly "${pip[@]}" install starlette httpx 'outlines-core>=0.2.11,<0.3'  # of the server

@@ -416,3 +416,205 @@ def test_a_scheduler_is_loaded_from_a_saved_pipeline(gemma, tmp_path):
     pipe.save_pretrained(tmp_path)
     scheduler = UnmaskScheduler.from_pretrained(tmp_path, subfolder="scheduler")
     assert scheduler.config.policy == CANVAS
+
+
+@pytest.fixture(scope="module")
+def discrete():
+    """The module with the signature of diffusers#14741, whose output class is what it looks for."""
+    import dataclasses
+    import importlib.util
+    import sys
+
+    from diffusers.schedulers import scheduling_utils
+    from diffusers.utils import BaseOutput
+
+    import unmask.diffusers as released
+
+    if released.DiscreteSchedulerOutput is not None:
+        yield released
+        return
+    names = ("prev_sample", "pred_original_sample", "sampled_probs", "pred_logits", "committed_mask", "edited_mask")
+    output = dataclasses.make_dataclass("DiscreteSchedulerOutput", [(n, object, None) for n in names], bases=(BaseOutput,))
+    scheduling_utils.DiscreteSchedulerOutput = output
+    spec = importlib.util.spec_from_file_location("unmask.diffusers_discrete", released.__file__)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del scheduling_utils.DiscreteSchedulerOutput, sys.modules[spec.name]
+
+
+class Rows:
+    """Logits of a block from the tokens next to each position; the mask token is never proposed."""
+
+    def __init__(self, batch=4, length=16, sharpness=1.5):
+        draw = torch.Generator().manual_seed(length)
+        self.near = torch.randn(2, VOCAB, VOCAB, generator=draw) * sharpness
+        self.own = torch.randn(batch, length, VOCAB, generator=draw)
+
+    def __call__(self, tokens):
+        logits = self.own + self.near[0][tokens.roll(1, 1)] + self.near[1][tokens.roll(-1, 1)]
+        logits[..., MASK] = -60
+        return logits
+
+
+def in_blocks(scheduler, rows, steps, blocks=2, overrides=None, max_post_steps=16, generator=None):
+    """The tokens after every step, in the loop over blocks of diffusers#14741 without its prompt and its EOS token."""
+    log = []
+    scheduler.register_to_config(mask_token_id=MASK, **(overrides or {}))
+    for _ in range(blocks):
+        scheduler.set_timesteps(steps, device=None)
+        tokens, cleared = torch.full(rows.own.shape[:2], MASK), False
+        for t in scheduler.timesteps:
+            out = scheduler.step(rows(tokens), t, tokens, generator=generator, return_dict=True)
+            tokens = torch.where(out.committed_mask | out.edited_mask, out.prev_sample, tokens)
+            log.append(tokens)
+            if cleared := not (tokens == MASK).any():
+                break
+        if (scheduler.config.get("editing_threshold") or 0) > 0 and cleared:
+            for _ in range(max_post_steps + 1):
+                out = scheduler.step_edit(rows(tokens), tokens, generator=generator, return_dict=True)
+                tokens = torch.where(out.edited_mask, out.prev_sample, tokens)
+                log.append(tokens)
+                if not out.edited_mask.any():
+                    break
+    return log
+
+
+@pytest.mark.parametrize("steps, threshold, editing", [(16, 0.9, None), (5, 0.4, None), (7, 1.5, None), (7, 0.5, 0.4)])
+def test_both_signatures_decide_alike(discrete, steps, threshold, editing):
+    rows, policy = Rows(), block_refinement_policy(steps, threshold, editing, block_length=16)
+    theirs, expected, edits = diffusers.BlockRefinementScheduler(), [], 0
+    for _ in range(2):  # the released scheduler, whose steps are numbers from 0
+        theirs.set_timesteps(steps, block_length=16)
+        tokens = torch.full((4, 16), MASK)
+        for step in range(steps + 17):
+            out = theirs.step(rows(tokens), step, tokens, mask_token_id=MASK, threshold=threshold, editing_threshold=editing)
+            idle = torch.equal(out.prev_sample, tokens)
+            edits += int(out.editing_transfer_index.sum())
+            tokens = out.prev_sample
+            expected.append(tokens)
+            if not (tokens == MASK).any() and (editing is None or idle):
+                break
+    found = in_blocks(discrete.UnmaskScheduler(policy=policy, suppress_mask=False), rows, steps)
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+    assert (edits > 0) == (editing is not None)
+
+
+def test_the_grid_of_timesteps_and_its_index(discrete):
+    scheduler = discrete.UnmaskScheduler(policy="tokens_per_step(1)", mask_token_id=MASK)
+    scheduler.set_timesteps(4, device="cpu")
+    assert scheduler.timesteps.tolist() == [1.0, 0.75, 0.5, 0.25] and scheduler.timesteps.dtype == torch.float32
+    assert scheduler.num_inference_steps == 4 and scheduler.step_index is None and scheduler.begin_index is None
+    assert [scheduler.index_for_timestep(t) for t in scheduler.timesteps] == [0, 1, 2, 3]
+    rows = Rows(2, 8)
+    tokens = torch.full((2, 8), MASK)
+    scheduler.step(rows(tokens), scheduler.timesteps[1], tokens)
+    assert scheduler.step_index == 2
+    scheduler.set_timesteps(4)
+    assert scheduler.step_index is None
+    scheduler.set_begin_index(2)
+    scheduler.step(rows(tokens), scheduler.timesteps[0], tokens)
+    assert scheduler.begin_index == 2 and scheduler.step_index == 3
+    for steps in (0, -1):
+        with pytest.raises(ValueError, match="num_inference_steps must be at least 1"):
+            scheduler.set_timesteps(steps)
+    with pytest.raises(ValueError, match="timestep must be one of timesteps, 1 to 1 / 4"):
+        scheduler.set_timesteps(4)
+        scheduler.step(rows(tokens), 0.6, tokens)
+
+
+def test_only_what_every_discrete_scheduler_takes(discrete):
+    import inspect
+
+    step = list(inspect.signature(discrete.UnmaskScheduler.step).parameters.values())[1:]
+    assert [p.name for p in step if p.kind is p.POSITIONAL_OR_KEYWORD] == ["model_output", "timestep", "sample"]
+    assert {p.name for p in step if p.kind is p.KEYWORD_ONLY} == {"generator", "return_dict"}
+    assert [*inspect.signature(discrete.UnmaskScheduler.set_timesteps).parameters][1:] == ["num_inference_steps", "device"]
+
+
+@pytest.mark.parametrize("policy", ["tokens_per_step(2)", "tokens_per_step(2) + sampling(2) + top_k(5)",
+                                    "by_entropy + entropy_bound(0.1) + temperature(2)"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_its_output_is_that_of_every_discrete_scheduler(discrete, policy, dtype):
+    scheduler, rows = discrete.UnmaskScheduler(policy=policy, mask_token_id=MASK), Rows(2, 8)
+    tokens = torch.full((2, 8), MASK)
+    for t in scheduler.timesteps[:2]:
+        logits = rows(tokens).to(dtype)
+        out = scheduler.step(logits, t, tokens, generator=torch.Generator().manual_seed(0))
+        assert isinstance(out, discrete.DiscreteSchedulerOutput)
+        assert out.prev_sample.dtype == out.pred_original_sample.dtype == torch.long
+        assert out.committed_mask.dtype == torch.bool and out.committed_mask.any() and not out.edited_mask.any()
+        assert torch.equal(out.prev_sample != tokens, out.committed_mask)
+        assert torch.equal(out.prev_sample[out.committed_mask], out.pred_original_sample[out.committed_mask])
+        raw = torch.softmax(logits.float(), -1).gather(-1, out.pred_original_sample[..., None])[..., 0]
+        assert torch.allclose(out.sampled_probs, raw, atol=1e-6)  # before the policy's own shaping, at every position
+        assert out.pred_logits is logits
+        tokens = out.prev_sample
+    scheduler.set_timesteps(4)
+    tokens = torch.full((2, 8), MASK)
+    fields = scheduler.step(rows(tokens), 1.0, tokens, generator=torch.Generator().manual_seed(3), return_dict=False)
+    scheduler.set_timesteps(4)
+    again = scheduler.step(rows(tokens), 1.0, tokens, generator=torch.Generator().manual_seed(3))
+    assert len(fields) == 6 and torch.equal(fields[0], again.prev_sample) and torch.equal(fields[4], again.committed_mask)
+
+
+def test_the_last_timestep_leaves_no_mask(discrete):
+    log = in_blocks(discrete.UnmaskScheduler(policy="tokens_per_step(1)"), Rows(), 4)
+    masks = [(t == MASK).sum(-1).tolist() for t in log]
+    assert masks == [[15] * 4, [14] * 4, [13] * 4, [0] * 4] * 2
+
+
+def test_blocks_and_generators_draw_differently(discrete):
+    scheduler = discrete.UnmaskScheduler(policy="tokens_per_step(4) + sampling(3)")
+
+    def drawn(seed):
+        return [t.tolist() for t in in_blocks(scheduler, Rows(), 8, generator=torch.Generator().manual_seed(seed))]
+
+    first = drawn(1)
+    assert first == drawn(1) != drawn(2) and first[3] != first[7]
+
+
+@pytest.mark.parametrize("setting, says", [
+    (dict(temperature=0.7), "sampling.0.7."), (dict(threshold=0.5), "threshold is 0.5, which has no effect"),
+    (dict(editing_threshold=0.4), "edit_committed"), (dict(top_k=3), "top_k.3."),
+])
+def test_settings_that_the_pipeline_hands_over_are_refused(discrete, setting, says):
+    with pytest.raises(ValueError, match=says):
+        in_blocks(discrete.UnmaskScheduler(policy="threshold(0.9)"), Rows(), 4, overrides=setting)
+
+
+def test_of_another_scheduler_the_mask_token_is_kept(discrete):
+    class Theirs(diffusers.BlockRefinementScheduler):
+        config = {"mask_token_id": 7, "temperature": 0.5, "threshold": 0.95, "block_length": 20, "editing_threshold": 0.3}
+
+    made = discrete.UnmaskScheduler.from_config(Theirs.config, policy="threshold(0.5)")
+    assert made.config.mask_token_id == 7 and made.config.block_length == 20
+    assert made.config.get("temperature") is None and made.config.get("editing_threshold") is None
+    rows, tokens = Rows(2, 8), torch.full((2, 8), 7)
+    assert (made.step(rows(tokens), 1.0, tokens).prev_sample != 7).any()
+    with pytest.raises(ValueError, match="mask_token_id must be in the scheduler's config"):
+        discrete.UnmaskScheduler(policy="threshold(0.5)").step(rows(tokens), 1.0, tokens)
+
+
+def test_a_canvas_by_timesteps_is_that_by_numbers(discrete):
+    ours, by_numbers = discrete.UnmaskScheduler(policy=CANVAS), UnmaskScheduler(policy=CANVAS)
+    if discrete.UnmaskScheduler is UnmaskScheduler:
+        pytest.skip("this diffusers has one signature")
+    for scheduler in (ours, by_numbers):
+        scheduler.set_timesteps(12)
+    draw = torch.Generator().manual_seed(2)
+    sharpness = torch.linspace(1, 12, 16)[None, :, None]
+    one = two = torch.randint(0, 64, (3, 16), generator=draw)
+    generators = [torch.Generator().manual_seed(4) for _ in range(2)]
+    for step, t in enumerate(ours.timesteps):
+        logits = torch.randn(3, 16, 64, generator=draw) * sharpness
+        a, b = ours.step(logits, t, one, generator=generators[0]), by_numbers.step(logits, step, two, generator=generators[1])
+        one, two = a.prev_sample, b.prev_sample
+        assert torch.equal(one, two) and torch.equal(a.committed_mask, b.transfer_index)
+        assert torch.equal(a.pred_logits, b.pred_logits)
+    with pytest.raises(ValueError, match="num_inference_steps is 20 and the canvas"):
+        ours.set_timesteps(20)
+    ours.register_to_config(mask_token_id=MASK)
+    ours.set_timesteps(12)
+    with pytest.raises(ValueError, match="DiffusionGemmaPipeline"):
+        ours.step(logits, 1.0, one)

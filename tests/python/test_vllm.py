@@ -235,11 +235,28 @@ def test_draws_of_vllm_depend_on_it(vllm):
     assert not torch.equal(drawn[:CANVAS], drawn[CANVAS:])
 
 
-def test_the_seed_of_a_request_decides_its_draws(vllm):
-    def canvases(seed):
-        return [s[0] for s in serve(ours(vllm), Model(1, 1.0), {0: params(vllm, seed=seed)}, steps=5)[1][0]]
+def test_the_seed_of_a_request_decides_its_draws(vllm, monkeypatch):
+    errors = []
+    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
+
+    def canvases(seed=None, extra=None):
+        request = params(vllm, seed=seed, extra=extra)
+        return [s[0] for s in serve(ours(vllm), Model(1, 1.0), {0: request}, steps=5)[1][0]]
 
     assert canvases(4) == canvases(4) != canvases(5)
+    assert canvases(extra={"unmask_seed": 4}) == canvases(9, {"unmask_seed": 4}) == canvases(4)  # vLLM refuses `seed`
+    assert canvases(4, {"unmask_seed": "4"}) == canvases(4) and "unmask_seed" in errors[0][0]
+
+
+def test_vllm_refuses_what_the_page_says(vllm):
+    """Before a sampler sees the request: so a seed goes by extra_args."""
+    from vllm.exceptions import VLLMValidationError
+
+    for given in (dict(seed=3), dict(temperature=0.5), dict(min_p=0.1), dict(logit_bias={3: 1.0}), dict(min_tokens=2)):
+        with pytest.raises(VLLMValidationError, match=next(iter(given))):
+            vllm.SamplingParams(**given)._validate_diffusion(SimpleNamespace(is_diffusion=True))
+    allowed = vllm.SamplingParams(top_k=4, top_p=0.9, extra_args={"unmask_seed": 3, "unmask_policy": POLICY})
+    allowed._validate_diffusion(SimpleNamespace(is_diffusion=True))
 
 
 def test_pinned_positions_are_fixed(vllm):
@@ -399,14 +416,14 @@ def test_vllm_loads_the_plugin(vllm):
     import vllm.plugins
     from vllm import ModelRegistry
 
-    import unmask.vllm
-
     points = importlib.metadata.entry_points(group="vllm.general_plugins")
     assert [p.value for p in points if p.name == "unmask"] == ["unmask.vllm:register"]
-    before = ModelRegistry.models[unmask.vllm.ARCHITECTURE]
+    architecture = "DiffusionGemmaForBlockDiffusion"
+    before = ModelRegistry.models[architecture]
+    others = dict(ModelRegistry.models)
     vllm.plugins.load_plugins_by_group("vllm.general_plugins")["unmask"]()
-    registered = ModelRegistry.models[unmask.vllm.ARCHITECTURE]
-    assert registered is not before
+    registered = ModelRegistry.models[architecture]
+    assert registered is not before and set(ModelRegistry.models) == set(others)
     model = registered.load_model_cls()
     assert issubclass(model, before.load_model_cls())
     from unmask.vllm.diffusion_gemma import ModelState
@@ -482,3 +499,225 @@ def test_a_constraint_that_cannot_be_obeyed_leaves_an_empty_answer(vllm, monkeyp
         request = params(vllm, extra=dict(unmask_constraint=asked), max_tokens=CANVAS)
         emitted, _, _ = serve(constrained(vllm), Model(3, 1.0), {0: request})
         assert set(emitted[0]) == {1} and says in errors.pop(), asked
+
+
+MASK, BLOCK = 5, 8
+
+
+@pytest.fixture(scope="module")
+def nemotron(vllm):
+    """The plugin beside vLLM's sampler of Nemotron-Labs-Diffusion: the installed vLLM's, that of the file that
+    UNMASK_NEMOTRON names, or a stand-in."""
+    import importlib.util
+
+    name = "vllm.model_executor.models.nemotron_dllm"
+    if importlib.util.find_spec(name) is None:
+        file = os.environ.get("UNMASK_NEMOTRON") or os.path.join(os.path.dirname(__file__), "nemotron_stand_in.py")
+        spec = importlib.util.spec_from_file_location(name, file)
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    theirs = importlib.import_module(name)
+    import unmask.vllm.nemotron as plugin
+
+    return SimpleNamespace(theirs=theirs, plugin=plugin, vllm=vllm)
+
+
+def masked_sampler(n, selection="confidence_threshold", threshold=0.9, steps=BLOCK):
+    """vLLM's sampler of masked blocks, with states of its own."""
+    states = n.theirs.NemotronLabsDiffusionRequestStates(SLOTS, BLOCK, MASK, steps, torch.device("cpu"))
+    base = SimpleNamespace(
+        sampling_states=n.vllm.SamplingStates(SLOTS, VOCAB),
+        req_states=SimpleNamespace(draft_tokens=torch.zeros(SLOTS, BLOCK, dtype=torch.int64)),
+    )
+    return n.theirs.MaskedDiffusionSampler(
+        sampler=base, vocab_size=VOCAB, diffusion_states=states, selection_policy=selection,
+        confidence_threshold=threshold,
+    )
+
+
+def masked_ours(n, policy, steps=BLOCK, **options):
+    return n.plugin.UnmaskSampler(masked_sampler(n, steps=steps), policy, **options)
+
+
+def serve_blocks(sampler, model, requests, blocks=2, widths=None):
+    """Runs requests {slot: sampling parameters} over some blocks each: the blocks, the canvases of each pass, log-probs."""
+    states, drafts = sampler.diffusion_states, sampler.req_states.draft_tokens
+    for slot, request in requests.items():
+        states.add_request(slot)
+        sampler.add_request(slot, request)
+    sampler.apply_staged_writes()
+    slots = list(requests)
+    sampler(torch.zeros(0, VOCAB), batch(slots, [0] * len(slots)))
+    emitted, log, logprobs = ({s: [] for s in slots} for _ in range(3))
+    for _ in range(blocks * (BLOCK + 1)):
+        running = [s for s in slots if len(emitted[s]) < blocks]
+        if not running:
+            break
+        counts = [(widths or {}).get(s, BLOCK) for s in running]
+        logits = torch.cat([model(drafts[s, :c]) for s, c in zip(running, counts)])
+        out = sampler(logits, batch(running, counts))
+        for i, (s, c) in enumerate(zip(running, counts)):
+            log[s].append((drafts[s, :c].tolist(), bool(states.is_encoder_phase[s]), int(out.num_rejected[i])))
+            if out.num_sampled[i]:
+                emitted[s].append(out.sampled_token_ids[i, : int(out.num_sampled[i])].tolist())
+                if (t := out.logprobs_tensors) is not None:
+                    first, last = [*t.cu_num_generated_tokens, len(t.logprobs)][i : i + 2]
+                    rows = slice(first, last)
+                    logprobs[s].append((t.logprob_token_ids[rows], t.logprobs[rows], t.selected_token_ranks[rows]))
+    return emitted, log, logprobs
+
+
+@pytest.mark.parametrize("selection, threshold", [("low_confidence", 0.9), ("leftmost", 0.9),
+                                                  ("confidence_threshold", 0.9), ("confidence_threshold", 0.3)])
+@pytest.mark.parametrize("steps", [BLOCK, 3])
+def test_blocks_are_decided_as_by_its_selection_policies(nemotron, selection, threshold, steps):
+    n, model = nemotron, Model(3, 1.5)
+    requests = {s: params(n.vllm, temperature=0.0) for s in (2, 0, 5)}
+    widths = {0: 5}  # near the longest sequence
+    expected = serve_blocks(masked_sampler(n, selection, threshold, steps), model, requests, widths=widths)
+    policy = n.plugin.policy_of(selection, steps, threshold)
+    found = serve_blocks(masked_ours(n, policy, steps), model, requests, widths=widths)
+    assert found[:2] == expected[:2]
+    assert all(len(b) == 2 and MASK not in b[0] for b in found[0].values())
+    passes = {len(steps) for steps in found[1].values()}
+    assert passes != {2 * (BLOCK + 1)} or (selection != "confidence_threshold" and steps == BLOCK)
+
+
+def test_requests_of_a_batch_have_their_own_policies_and_draws(nemotron):
+    n, model = nemotron, Model(4, 1.0)
+    requests = {
+        0: params(n.vllm, temperature=0.0),
+        1: params(n.vllm, seed=7, temperature=1.3, top_k=9, extra=dict(unmask_policy="by_margin + tokens_per_step(3)")),
+        4: params(n.vllm, seed=8, extra=dict(unmask_seed=7, unmask_policy="trace_credit + threshold(0.4)")),
+        5: params(n.vllm, temperature=0.0, logit_bias={9: 30.0}),
+    }
+    together = serve_blocks(masked_ours(n, "threshold(0.9)"), model, requests)
+    for slot, request in requests.items():
+        alone = serve_blocks(masked_ours(n, "threshold(0.9)"), model, {slot: request})
+        assert together[0][slot] == alone[0][slot] and together[1][slot] == alone[1][slot]
+    assert [sum(t == MASK for t in c) for c, *_ in together[1][1][:3]] == [5, 2, 0]
+    assert together[0][5] == [[9] * BLOCK] * 2
+    assert together[0][4][0] != together[0][4][1]  # blocks draw differently
+    other = {4: params(n.vllm, seed=8, extra=dict(unmask_seed=6, unmask_policy="trace_credit + threshold(0.4)"))}
+    assert serve_blocks(masked_ours(n, "threshold(0.9)"), model, other)[0][4] != together[0][4]
+
+
+@pytest.mark.parametrize("wanted", [0, 3])
+@pytest.mark.parametrize("temperature, top_k", [(0.0, 0), (0.7, 5)])
+def test_log_probs_are_those_of_the_step_that_committed(nemotron, wanted, temperature, top_k):
+    n, model = nemotron, Model(5, 1.0)
+    request = params(n.vllm, temperature=temperature, top_k=top_k, logprobs=wanted)
+    beside = params(n.vllm, temperature=0.0)
+    emitted, log, logprobs = serve_blocks(masked_ours(n, "tokens_per_step(3)"), model, {0: request, 2: beside}, blocks=1)
+    assert not logprobs[2] or not len(logprobs[2][0][1])
+    (ids, values, ranks), (tokens,) = logprobs[0][0], emitted[0]
+    assert ids.shape == (BLOCK, 1 + wanted) and ids[:, 0].tolist() == tokens
+    before = [MASK] * BLOCK
+    for canvas, *_ in log[0][:-1]:
+        rows = model(torch.tensor(before))
+        rows[:, MASK] = -torch.inf
+        kept = rows / (temperature or 1)
+        if top_k:
+            kept = kept.masked_fill(kept < kept.topk(top_k).values[:, -1:], -torch.inf)
+        logs = kept.log_softmax(-1)
+        for p in (p for p in range(BLOCK) if before[p] == MASK != canvas[p]):
+            assert values[p, 0] == pytest.approx(float(logs[p, tokens[p]]), abs=1e-5)
+            assert ranks[p] == (logs[p] >= logs[p, tokens[p]]).sum()
+            assert torch.allclose(values[p, 1:], logs[p].topk(wanted).values, atol=1e-5)
+        before = canvas
+    assert before == tokens
+
+
+def test_what_its_requests_may_not_have_is_logged(nemotron, monkeypatch):
+    n, errors = nemotron, []
+    monkeypatch.setattr(n.plugin.logger, "error", lambda *a: errors.append(" ".join(map(str, a))))
+    sampler = masked_ours(n, "threshold(0.9)")
+    for given, says in [
+        (dict(presence_penalty=1.0), "presence_penalty"),
+        (dict(min_tokens=4), "min_tokens"),
+        (dict(extra=dict(unmask_policy="by_entropy + canvas(3)")), "has a mask token"),
+        (dict(extra=dict(unmask_policy="threshold(0.9) + max_steps(4)")), "max_denoising_steps"),
+        (dict(temperature=0.5, extra=dict(unmask_policy="threshold(0.9) + sampling(2)")), "a policy that has sampling"),
+        (dict(temperature=0.5, extra=dict(unmask_policy="tokens_per_step(1) + drafts(2)")), "drafts"),
+    ]:
+        sampler.add_request(0, params(n.vllm, **given))
+        assert len(errors) == 1 and says in errors.pop(), given
+    sampler.add_request(0, params(n.vllm, extra=dict(unmask_policy="threshold(0.9) + sampling(2)")))
+    assert not errors  # temperature 1 is vLLM's default
+
+
+def test_an_aborted_request_leaves_its_slot(nemotron):
+    n, model = nemotron, Model(6, 1.0)
+    sampler, request = masked_ours(n, "tokens_per_step(2)"), params(n.vllm, temperature=0.0)
+    first = serve_blocks(sampler, model, {3: request})
+    sampler.diffusion_states.add_request(3)
+    sampler.add_request(3, request)
+    sampler(torch.zeros(0, VOCAB), batch([3], [0]))
+    sampler(model(sampler.req_states.draft_tokens[3]), batch([3], [BLOCK]))  # and then it is gone
+    assert serve_blocks(sampler, model, {3: request}) == first
+
+
+def test_blocks_obey_a_language(nemotron):
+    pytest.importorskip("outlines_core")
+    import re
+
+    from unmask import constraints
+
+    def words():
+        return constraints.vocabulary(token_bytes=texts(), vocab=VOCAB, mask_token=MASK, eos_token=1)
+
+    n = nemotron
+    for seed in range(4):
+        sampler = masked_ours(n, "tokens_per_step(3)", eos_token=1, words=words)
+        request = params(n.vllm, seed=seed, max_tokens=2 * BLOCK, extra=dict(unmask_constraint={"regex": "[a-z]{9,12}[0-9]{2}"}))
+        emitted, *_ = serve_blocks(sampler, Model(seed, 1.0), {0: request, 1: params(n.vllm, temperature=0.0)})
+        assert re.fullmatch("[a-z]{9,12}[0-9]{2}", text_of(sum(emitted[0], []))), text_of(sum(emitted[0], []))
+
+
+@pytest.mark.parametrize("policy, says", [
+    ("canvas(4) + by_entropy", "has a mask token"),
+    ("threshold(0.9) + dual_cache", "cannot run dual_cache"),
+    ("any_of(threshold(0.9), tokens_per_step(2)) + block_pipeline", "canvas_length"),
+    ("threshold(7)", "must be in"),
+])
+def test_a_policy_that_cannot_decide_blocks_is_refused(nemotron, policy, says):
+    with pytest.raises(ValueError, match=says):
+        masked_ours(nemotron, policy)
+
+
+def test_the_seam_of_masked_blocks(nemotron):
+    n, theirs_ = nemotron, nemotron.theirs
+    model = n.plugin.NemotronLabsDiffusion.__new__(n.plugin.NemotronLabsDiffusion)
+    torch.nn.Module.__init__(model) if isinstance(model, torch.nn.Module) else None
+    model.ar_mode = False
+    assert model.get_model_state_cls() is n.plugin.ModelState
+    model.ar_mode = True
+    assert model.get_model_state_cls() is not n.plugin.ModelState
+    states = theirs_.NemotronLabsDiffusionRequestStates(SLOTS, BLOCK, MASK, 5, torch.device("cpu"))
+    state = n.plugin.ModelState.__new__(n.plugin.ModelState)
+    vars(state).update(
+        diffusion_states=states, selection_policy="leftmost", confidence_threshold=0.9,
+        model_config=SimpleNamespace(get_vocab_size=lambda: VOCAB, hf_text_config=SimpleNamespace(eos_token_id=1),
+                                     try_get_generation_config=dict),
+    )
+    base = masked_sampler(n)
+    for config, policy in [({}, None), ({"unmask_policy": "selection_policy"}, "left_to_right + steps_per_block(5)"),
+                           ({"unmask_policy": "threshold(0.5)", "unmask_threads": 2}, "threshold(0.5)")]:
+        state.vllm_config = SimpleNamespace(additional_config=config)
+        sampler, rejection = state.custom_sampler(base)
+        assert rejection is None and getattr(sampler, "policy", None) == policy
+        assert type(sampler) is (theirs_.MaskedDiffusionSampler if policy is None else n.plugin.UnmaskSampler)
+
+
+def test_the_plugin_registers_what_this_vllm_has(monkeypatch, nemotron):
+    import vllm
+
+    import unmask.vllm as plugin
+
+    registered = {}
+    monkeypatch.setattr(vllm.ModelRegistry, "register_model", registered.__setitem__)
+    for there in ([], ["DiffusionGemmaForBlockDiffusion"], [*plugin.MODELS, "LlamaForCausalLM"]):
+        monkeypatch.setattr(vllm.ModelRegistry, "get_supported_archs", lambda there=there: there)
+        plugin.register()
+        assert registered == {a: m for a, m in plugin.MODELS.items() if a in there}
+        registered.clear()

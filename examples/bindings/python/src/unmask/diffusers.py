@@ -14,10 +14,15 @@ from typing import Any
 import torch
 from diffusers import BlockRefinementScheduler, LLaDA2Pipeline
 from diffusers.configuration_utils import register_to_config
+from diffusers.schedulers import scheduling_utils
 from diffusers.schedulers.scheduling_block_refinement import BlockRefinementSchedulerOutput
 
 from . import _text
+from ._read import read
 from ._unmask import Ending, Session
+
+# That of all schedulers with the signature of diffusers#14741; a released diffusers has none.
+DiscreteSchedulerOutput = getattr(scheduling_utils, "DiscreteSchedulerOutput", None)
 
 _BLOCKS = "the pipeline chooses the blocks; give it block_length"
 _ONE_BLOCK = "it counts over the whole answer, and a scheduler is given one block at a time"
@@ -68,7 +73,7 @@ def block_refinement_policy(
     return policy
 
 
-class UnmaskScheduler(BlockRefinementScheduler):
+class _Scheduler(BlockRefinementScheduler):
     """Decides the blocks of LLaDA2Pipeline, and the canvases of DiffusionGemmaPipeline, by a policy.
 
     policy          a text; one with canvas is for DiffusionGemmaPipeline, any other for LLaDA2Pipeline
@@ -76,6 +81,7 @@ class UnmaskScheduler(BlockRefinementScheduler):
     eos_token_id    the EOS token of parts that need one, such as stop_at_eos
     suppress_mask   False lets the mask token be proposed, as BlockRefinementScheduler does
     threads         read the logits
+    mask_token_id   of schedulers as diffusers#14741 has them, whose pipeline sets it
 
     A policy decides each block on its own: what it remembers ends with the block, and positions
     count from the block's first. Draws come from `generator`, or PyTorch's default one; from one
@@ -83,8 +89,12 @@ class UnmaskScheduler(BlockRefinementScheduler):
     that the policy reads.
 
     Errors: ValueError for a text that is no policy, for parts that a pipeline cannot run, and for
-    arguments of the pipeline that the policy replaces (threshold, temperature, ...) if they are not
-    at their defaults. num_inference_steps bounds nothing: a block ends when the policy has filled it.
+    settings of the pipeline that the policy replaces (threshold, temperature, ...) if they are not
+    at their defaults.
+
+    The signature of schedulers is that of the diffusers that is installed: of its release, where
+    num_inference_steps bounds nothing, since a block ends when the policy has filled it; or of
+    diffusers#14741, where the last of its timesteps commits what is left.
     """
 
     @register_to_config
@@ -96,6 +106,7 @@ class UnmaskScheduler(BlockRefinementScheduler):
         eos_token_id: int | None = None,
         suppress_mask: bool = True,
         threads: int = 1,
+        mask_token_id: int | None = None,
     ):
         _text.check(policy, "a diffusers pipeline", _REFUSED, eos_token=eos_token_id, threads=threads)
         self.num_inference_steps = num_inference_steps
@@ -105,6 +116,10 @@ class UnmaskScheduler(BlockRefinementScheduler):
         self._shape: tuple[Any, ...] = ()
         self._tokens: list[torch.Tensor] = []  # of each row, as the session writes them
         self._reset()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What a signature needs once there is a configuration."""
 
     def _reset(self) -> None:
         self._seed: int | None = None
@@ -112,59 +127,39 @@ class UnmaskScheduler(BlockRefinementScheduler):
         self._finished: torch.Tensor | None = None  # rows of the pipeline's that have their EOS
         self._ended: set[int] = set()  # rows that the policy ended before their block was full
 
-    def set_timesteps(
-        self,
-        num_inference_steps: int,
-        device: str | torch.device | None = None,
-        block_length: int | None = None,
-    ) -> None:
-        """Begins a call of the pipeline."""
-        super().set_timesteps(num_inference_steps, device, block_length)
+    @classmethod
+    def from_config(cls, config: Any = None, **kwargs: Any) -> Any:
+        """Of another scheduler's configuration what a policy does not replace."""
+        return super().from_config({k: v for k, v in dict(config or {}).items() if k not in _REPLACED}, **kwargs)
+
+    def _check_steps(self, num_inference_steps: int) -> None:
         if self._canvas is not None and num_inference_steps != int(self._canvas["steps"]):
             raise ValueError(
                 f"num_inference_steps is {num_inference_steps} and the canvas of policy "
                 f"'{self.config.policy}' has {int(self._canvas['steps'])} steps; both must be the same"
             )
-        self._reset()
 
-    def step(
+    def _decide(
         self,
-        model_output: torch.Tensor,
-        timestep: int | torch.Tensor,
+        logits: torch.Tensor,
         sample: torch.LongTensor,
+        mask_token_id: int | None,
         *,
-        mask_token_id: int | None = None,
-        temperature: float = 0.0,
-        top_p: float | None = None,
-        top_k: int | None = None,
-        sampling_method: str = "auto",
-        threshold: float | None = None,
-        editing_threshold: float | None = None,
-        minimal_topk: int | None = None,
+        first: bool,
+        last: bool = False,
         prompt_mask: torch.BoolTensor | None = None,
         generator: torch.Generator | None = None,
-        return_dict: bool = True,
-    ) -> BlockRefinementSchedulerOutput | tuple:
-        """One step of the policy: logits [batch, block, vocab] and tokens [batch, block].
-
-        `timestep` 0 begins a block. `prompt_mask` marks positions that are never written.
-        """
-        _check_replaced(
-            threshold=threshold,
-            editing_threshold=editing_threshold,
-            minimal_topk=minimal_topk,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-        )
+    ) -> tuple[torch.Tensor, ...]:
+        """A step of the policy: tokens after it, tokens proposed, their confidences, and two masks of what was written:
+        at masked positions, and at others. `first` begins a block, `last` leaves none masked."""
         canvas = self._canvas is not None
         if canvas != (mask_token_id is None):
             raise ValueError(
                 f"policy '{self.config.policy}' has {'a' if canvas else 'no'} canvas: it is for "
                 + ("DiffusionGemmaPipeline, which has no mask token" if canvas else "a pipeline with a mask token")
             )
-        first = int(timestep) == 0 or tuple(model_output.shape) != self._shape[:3]
-        session = self._session_for(model_output, mask_token_id)
+        first = first or tuple(logits.shape) != self._shape[:3]
+        session = self._session_for(logits, mask_token_id)
         if first:
             self._block += 1
         if self._seed is None:
@@ -177,18 +172,20 @@ class UnmaskScheduler(BlockRefinementScheduler):
 
         request = session.next()
         if request is not None:
-            session.supply([model_output[s.slot, s.rows].detach().cpu().contiguous() for s in request.segments])
+            session.supply([logits[s.slot, s.rows].detach().cpu().contiguous() for s in request.segments])
         running = {s.slot for s in request.segments} if request is not None else set()
 
         after, sampled = before.clone(), before.clone()
         probs = torch.zeros(before.shape, dtype=torch.float32)
         written = torch.zeros(before.shape, dtype=torch.bool)
         for row in running:
+            after[row] = self._tokens[row]
             for c in session.candidates(row):
                 sampled[row, c.position] = c.token
                 probs[row, c.position] = c.confidence
                 written[row, c.position] = c.committed
-            after[row] = self._tokens[row]
+                if last and not canvas and after[row, c.position] == mask_token_id:
+                    after[row, c.position] = c.token
             if not canvas:  # edits, and EOS tokens behind the end
                 changed = after[row] != before[row]
                 sampled[row] = torch.where(changed, after[row], sampled[row])
@@ -197,42 +194,7 @@ class UnmaskScheduler(BlockRefinementScheduler):
             if end not in (Ending.running, Ending.complete) and not canvas:
                 self._ended.add(row)
         masked = torch.ones_like(written) if canvas else before == mask_token_id
-        output = dict(
-            prev_sample=after.to(sample.device),
-            transfer_index=(written & masked).to(sample.device),
-            editing_transfer_index=(written & ~masked).to(sample.device),
-            sampled_tokens=sampled.to(sample.device),
-            sampled_probs=probs.to(sample.device),
-            pred_logits=model_output / self._canvas_temperature(int(timestep)) if canvas else model_output,
-        )
-        return BlockRefinementSchedulerOutput(**output) if return_dict else tuple(output.values())
-
-    def check_eos_finished(
-        self,
-        cur_x: torch.LongTensor,
-        sampled_tokens: torch.LongTensor,
-        final_transfer: torch.BoolTensor,
-        finished: torch.BoolTensor,
-        eos_token_id: int,
-        mask_token_id: int,
-        prompt_length: int,
-    ) -> torch.BoolTensor:
-        """As BlockRefinementScheduler; a row that its policy ended is finished, too."""
-        finished = BlockRefinementScheduler.check_eos_finished(
-            cur_x, sampled_tokens, final_transfer, finished, eos_token_id, mask_token_id, prompt_length
-        )
-        for row in self._ended:
-            finished[row] = True
-        for row in finished.nonzero().flatten().tolist():
-            if self._session.report(row).end == Ending.running:
-                self._session.cancel(row)
-        self._finished = finished
-        return finished
-
-    def check_block_should_continue(self, *_: Any, finished: torch.BoolTensor, **__: Any) -> bool:
-        """Whether the policy has something left to decide in some row that is not finished."""
-        rows = (row for row in range(len(finished)) if not finished[row] and row not in self._ended)
-        return any(self._session.report(row).end == Ending.running for row in rows)
+        return tuple(t.to(sample.device) for t in (after, sampled, probs, written & masked, written & ~masked))
 
     def _session_for(self, logits: torch.Tensor, mask_token_id: int | None) -> Session:
         batch, length, vocab = logits.shape
@@ -275,11 +237,192 @@ class UnmaskScheduler(BlockRefinementScheduler):
         return coldest + (hottest - coldest) * (steps - step) / steps
 
 
+class _Released(_Scheduler):
+    def set_timesteps(
+        self,
+        num_inference_steps: int,
+        device: str | torch.device | None = None,
+        block_length: int | None = None,
+    ) -> None:
+        """Begins a call of the pipeline."""
+        super().set_timesteps(num_inference_steps, device, block_length)
+        self._check_steps(num_inference_steps)
+        self._reset()
+
+    def step(
+        self,
+        model_output: torch.Tensor,
+        timestep: int | torch.Tensor,
+        sample: torch.LongTensor,
+        *,
+        mask_token_id: int | None = None,
+        temperature: float = 0.0,
+        top_p: float | None = None,
+        top_k: int | None = None,
+        sampling_method: str = "auto",
+        threshold: float | None = None,
+        editing_threshold: float | None = None,
+        minimal_topk: int | None = None,
+        prompt_mask: torch.BoolTensor | None = None,
+        generator: torch.Generator | None = None,
+        return_dict: bool = True,
+    ) -> BlockRefinementSchedulerOutput | tuple:
+        """One step of the policy: logits [batch, block, vocab] and tokens [batch, block].
+
+        `timestep` 0 begins a block. `prompt_mask` marks positions that are never written.
+        """
+        _check_replaced(
+            threshold=threshold,
+            editing_threshold=editing_threshold,
+            minimal_topk=minimal_topk,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+        )
+        after, sampled, probs, committed, edited = self._decide(
+            model_output, sample, mask_token_id, first=int(timestep) == 0, prompt_mask=prompt_mask, generator=generator
+        )
+        canvas = self._canvas is not None
+        output = dict(
+            prev_sample=after,
+            transfer_index=committed,
+            editing_transfer_index=edited,
+            sampled_tokens=sampled,
+            sampled_probs=probs,
+            pred_logits=model_output / self._canvas_temperature(int(timestep)) if canvas else model_output,
+        )
+        return BlockRefinementSchedulerOutput(**output) if return_dict else tuple(output.values())
+
+    def check_eos_finished(
+        self,
+        cur_x: torch.LongTensor,
+        sampled_tokens: torch.LongTensor,
+        final_transfer: torch.BoolTensor,
+        finished: torch.BoolTensor,
+        eos_token_id: int,
+        mask_token_id: int,
+        prompt_length: int,
+    ) -> torch.BoolTensor:
+        """As BlockRefinementScheduler; a row that its policy ended is finished, too."""
+        finished = BlockRefinementScheduler.check_eos_finished(
+            cur_x, sampled_tokens, final_transfer, finished, eos_token_id, mask_token_id, prompt_length
+        )
+        for row in self._ended:
+            finished[row] = True
+        for row in finished.nonzero().flatten().tolist():
+            if self._session.report(row).end == Ending.running:
+                self._session.cancel(row)
+        self._finished = finished
+        return finished
+
+    def check_block_should_continue(self, *_: Any, finished: torch.BoolTensor, **__: Any) -> bool:
+        """Whether the policy has something left to decide in some row that is not finished."""
+        rows = (row for row in range(len(finished)) if not finished[row] and row not in self._ended)
+        return any(self._session.report(row).end == Ending.running for row in rows)
+
+
+class _Discrete(_Scheduler):
+    """The signature of diffusers#14741: timesteps in (0, 1], and nothing but logits, timestep and tokens in a step."""
+
+    def _prepare(self) -> None:
+        edits = any(n == "edited_blocks" or _text.families()[n] == "token editing" for n in _text.names(self.config.policy))
+        self._editing = 1.0 if edits else None  # by which the pipeline runs step_edit() after the last mask
+        self.register_to_config(editing_threshold=self._editing)
+        self.set_timesteps(int(self._canvas["steps"]) if self._canvas is not None else self.config.num_inference_steps)
+
+    @property
+    def step_index(self) -> int | None:
+        return self._step_index
+
+    @property
+    def begin_index(self) -> int | None:
+        return self._begin_index
+
+    def set_begin_index(self, begin_index: int = 0) -> None:
+        self._begin_index = begin_index
+
+    def index_for_timestep(self, timestep: float | torch.Tensor) -> int:
+        indices = (self.timesteps == torch.as_tensor(timestep).to(self.timesteps)).nonzero()
+        if not len(indices):
+            raise ValueError(f"timestep must be one of timesteps, 1 to 1 / {self.num_inference_steps}, got {float(timestep)}")
+        return int(indices[0])
+
+    def set_timesteps(self, num_inference_steps: int, device: str | torch.device | None = None) -> None:
+        """Begins a block, or a canvas."""
+        if num_inference_steps <= 0:
+            raise ValueError(f"num_inference_steps must be at least 1, got {num_inference_steps}")
+        self._check_steps(num_inference_steps)
+        self.num_inference_steps = num_inference_steps
+        self.timesteps = 1 - torch.arange(num_inference_steps, device=device, dtype=torch.float32) / num_inference_steps
+        self._step_index: int | None = None
+        self._begin_index: int | None = None
+        self._reset()
+
+    def step(
+        self,
+        model_output: torch.Tensor,
+        timestep: float | torch.Tensor,
+        sample: torch.LongTensor,
+        *,
+        generator: torch.Generator | None = None,
+        return_dict: bool = True,
+    ) -> Any:
+        """One step of the policy: logits [batch, block, vocab] and tokens [batch, block]."""
+        index = self._step_index
+        first = index is None
+        if index is None:
+            index = self._begin_index if self._begin_index is not None else self.index_for_timestep(timestep)
+        last = index >= self.num_inference_steps - 1
+        output = self._output(model_output, sample, index, return_dict, first=first, last=last, generator=generator)
+        self._step_index = index + 1
+        return output
+
+    def step_edit(
+        self,
+        model_output: torch.Tensor,
+        sample: torch.LongTensor,
+        *,
+        generator: torch.Generator | None = None,
+        return_dict: bool = True,
+    ) -> Any:
+        """A step after the last mask, in which the policy may edit."""
+        return self._output(model_output, sample, 0, return_dict, first=False, generator=generator)
+
+    def _output(self, logits: torch.Tensor, sample: torch.LongTensor, index: int, return_dict: bool, **how: Any) -> Any:
+        replaced = {name: self.config.get(name) for name in _REPLACED}
+        _refuse({n: v for n, v in replaced.items() if v is not None and (n, v) != ("editing_threshold", self._editing)})
+        canvas = self._canvas is not None
+        mask_token_id = self.config.mask_token_id
+        if mask_token_id is None and not canvas:
+            raise ValueError("mask_token_id must be in the scheduler's config, got None")
+        after, sampled, _, committed, edited = self._decide(logits, sample, mask_token_id, **how)
+        # What #14741 promises: of the rows as the model gave them, and of every position.
+        rows = read(logits.detach().reshape(-1, logits.shape[-1]))
+        proposed = logits.gather(-1, sampled[..., None])[..., 0].float()
+        most = (rows.best + rows.log_total).view(sampled.shape).to(proposed)
+        output = dict(
+            prev_sample=after,
+            pred_original_sample=sampled,
+            sampled_probs=(proposed - most).exp(),
+            pred_logits=logits / self._canvas_temperature(index) if canvas else logits,
+            committed_mask=committed,
+            edited_mask=edited,
+        )
+        return DiscreteSchedulerOutput(**output) if return_dict else tuple(output.values())
+
+
 def _check_replaced(**given: Any) -> None:
     parameters = inspect.signature(LLaDA2Pipeline.__call__).parameters
+    _refuse({n: v for n, v in given.items() if v is not None and v != parameters[n].default})
+
+
+def _refuse(given: dict[str, Any]) -> None:
     for name, value in given.items():
-        if value is not None and value != parameters[name].default:
-            raise ValueError(
-                f"{name} is {value}, which has no effect on an UnmaskScheduler; write "
-                f"{_REPLACED[name].replace('X', str(value))} in its policy"
-            )
+        raise ValueError(
+            f"{name} is {value}, which has no effect on an UnmaskScheduler; write "
+            f"{_REPLACED[name].replace('X', str(value))} in its policy"
+        )
+
+
+class UnmaskScheduler(_Released if DiscreteSchedulerOutput is None else _Discrete):
+    __doc__ = _Scheduler.__doc__

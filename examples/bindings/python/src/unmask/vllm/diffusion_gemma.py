@@ -2,11 +2,11 @@
 """DiffusionGemma of vLLM 0.33 with a sampler that a policy decides."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Mapping
 
 import numpy as np
 import torch
-from vllm.logger import init_logger
 from vllm.model_executor.models.diffusion_gemma import (
     DiffusionGemmaForConditionalGeneration,
     DiffusionGemmaModelState,
@@ -17,19 +17,11 @@ from vllm.utils.torch_utils import async_tensor_h2d
 from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 
-from .. import _text, constraints
-from .._unmask import Constraint, Ending, Field, Session, Vocabulary
-
-logger = init_logger(__name__)
+from .. import _text
+from .._unmask import Ending, Field, Session, Vocabulary
+from ._requests import NOTHING, REFUSED, Named, logger, words_of
 
 GENERATION_CONFIG = "generation_config"
-_REFUSED = {
-    "cache": "vLLM decides what its passes run",
-    "layer rule": "vLLM gives the sampler logits only, no layer's hidden states",
-    "branches": "vLLM runs one copy of a sequence",
-    "probe": "vLLM has no place for its answers; ask for logprob_token_ids",
-    "replay": "a trace belongs to one sequence",
-}
 
 
 def policy_of(generation_config: Mapping[str, Any], steps: int) -> str:
@@ -43,28 +35,9 @@ def policy_of(generation_config: Mapping[str, Any], steps: int) -> str:
 
 def check(policy: str, eos_token: int | None = None, threads: int = 1, *, files: bool = True) -> None:
     """Raises ValueError for a text that is no policy for DiffusionGemma."""
-    _text.check(policy, "vLLM", _REFUSED, files=files, eos_token=eos_token, suppress_mask=False, threads=threads)
+    _text.check(policy, "vLLM", REFUSED, files=files, eos_token=eos_token, suppress_mask=False, threads=threads)
     if _text.arguments(policy, "canvas") is None:
         raise ValueError(f"policy '{policy}' has no canvas, and DiffusionGemma has no mask token")
-
-
-_NOTHING: Any = object()  # the language of a request that cannot be obeyed
-
-
-def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: int | None) -> Constraint:
-    """The language that `unmask_constraint` of a request describes. Raises ValueError and TypeError."""
-    kinds = {
-        "json": constraints.json_schema,
-        "regex": constraints.regex,
-        "choice": constraints.choice,
-        "json_object": lambda _, words: constraints.json_object(words),
-    }
-    if not isinstance(wanted, dict) or len(wanted) != 1 or next(iter(wanted)) not in kinds:
-        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(kinds)}, got {wanted!r}")
-    if words is None or eos_token is None:
-        raise ValueError("unmask_constraint needs a tokenizer and an EOS token")
-    kind, value = next(iter(wanted.items()))
-    return kinds[kind](value, words())
 
 
 class DiffusionGemma(DiffusionGemmaForConditionalGeneration):
@@ -88,20 +61,11 @@ class ModelState(DiffusionGemmaModelState):
         eos = getattr(self.model_config.hf_text_config, "eos_token_id", None)
         threads = config.get("unmask_threads", 1)
         eos = eos if isinstance(eos, int) else None
-        return UnmaskSampler(custom[0], policy, eos, threads, lambda: self._words(eos)), custom[1]
-
-    def _words(self, eos: int | None) -> Vocabulary:
-        """The bytes of the model's tokens."""
-        from vllm.tokenizers import cached_tokenizer_from_config
-
-        ends = self.gen_config.get("eos_token_id") or []
-        return constraints.vocabulary(
-            cached_tokenizer_from_config(self.model_config), vocab=self.model_config.get_vocab_size(), mask_token=0,
-            eos_token=eos, also_eos=sorted({*([ends] if isinstance(ends, int) else ends)} - {eos}),
-        )
+        words = functools.partial(words_of, self.model_config, 0, eos, self.gen_config)
+        return UnmaskSampler(custom[0], policy, eos, threads, words), custom[1]
 
 
-class UnmaskSampler(DiffusionSampler):
+class UnmaskSampler(Named, DiffusionSampler):
     """Decides each canvas by a policy: a session for each request, the same in any batch.
 
     A request may name its own policy as `unmask_policy` of its extra_args; one that cannot run is
@@ -114,7 +78,9 @@ class UnmaskSampler(DiffusionSampler):
     diffusion_constrained    the allowed tokens: every other logit is -inf
     diffusion_read_only, diffusion_max_steps, diffusion_canvas_length, top_k, top_p, logprobs,
     logprob_token_ids        as in vLLM
-    seed                     of draws, noise and first canvas
+
+    unmask_seed of its extra_args is that of draws, noise and first canvas, as `seed`, which vLLM 0.33 refuses for
+    this model before a plugin sees it.
     """
 
     def __init__(
@@ -141,7 +107,7 @@ class UnmaskSampler(DiffusionSampler):
                 threads=self._threads,
             ),
             width=int(self.diffusion_states.canvas_width_np[req_idx]),
-            seed=int(self.sampling_states.seeds.np[req_idx]),
+            seed=self._seed_of(extra.get("unmask_seed"), int(self.sampling_states.seeds.np[req_idx])),
             most_steps=int(self.diffusion_states.max_steps[req_idx]),
             pinned=extra.get("diffusion_pinned") or [],
             seed_canvas=extra.get("diffusion_seed_canvas"),
@@ -149,24 +115,8 @@ class UnmaskSampler(DiffusionSampler):
             most_tokens=getattr(sampling_params, "max_tokens", None),
         )
 
-    def _policy_for(self, wanted: Any) -> str:
-        if wanted is None:
-            return self.policy
-        try:
-            check(wanted, self._eos_token, files=False)
-            return wanted
-        except ValueError as error:  # would end the engine
-            logger.error("unmask_policy of a request: %s; the server's is used", error)
-            return self.policy
-
-    def _language_of(self, wanted: Any) -> Constraint | None:
-        if wanted is None:
-            return None
-        try:
-            return language_of(wanted, self._words, self._eos_token)
-        except (ImportError, TypeError, ValueError) as error:  # would end the engine
-            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
-            return _NOTHING
+    def check(self, policy: Any, *, files: bool) -> None:
+        check(policy, self._eos_token, files=files)
 
     def _finish_prefills(self, input_batch: Any, prefill_indices_np: np.ndarray) -> None:
         """Begins the first canvas of requests whose prompt is complete."""
@@ -319,7 +269,7 @@ class _Request:
 
     def begin(self) -> None:
         """The next canvas of random tokens."""
-        if self.block >= 0 and self.language not in (None, _NOTHING):
+        if self.block >= 0 and self.language not in (None, NOTHING):
             self.language_state = self.session.constraint_state(0)
         if self.block >= 0 and self.most_tokens is not None:
             self.most_tokens -= len(self.tokens)
@@ -332,7 +282,7 @@ class _Request:
         if self.seed_canvas is not None:
             self.tokens[:] = torch.as_tensor(self.seed_canvas[:length], dtype=torch.int32)
         self.session = Session(self.policy, length=length, window=length, **self.options)
-        if self.language is _NOTHING:
+        if self.language is NOTHING:
             return
         try:
             self.session.start(
@@ -348,7 +298,7 @@ class _Request:
             if self.language is None:
                 raise
             logger.error("unmask_constraint of a request: %s; its answer is empty", error)
-            self.language = _NOTHING
+            self.language = NOTHING
 
     def _field(self, length: int) -> Field | None:
         """The part of the language in the next canvas."""
@@ -369,7 +319,7 @@ class _Request:
         if len(rows) != len(self.tokens):  # the last canvas ends at the longest sequence
             self.most_tokens = min(len(rows), self.most_tokens or len(rows))
             self._start(len(rows))
-        if self.language is _NOTHING:
+        if self.language is NOTHING:
             self.tokens[:] = self.options["eos_token"] or 0
             return True
         request = self.session.next()

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Nemotron-Labs-Diffusion of vLLM's main branch with a sampler that a policy decides."""
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Optional
+
+import numpy as np
+import torch
+from vllm.model_executor.models.diffusion_gemma import _concat_logprob_stashes
+from vllm.model_executor.models.nemotron_dllm import (
+    MaskedDiffusionSampler,
+    NemotronLabsDiffusionForBlockDiffusion,
+    NemotronLabsDiffusionModelState,
+)
+from vllm.v1.outputs import LogprobsTensors
+from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
+from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
+
+from .. import _settings, _text
+from .._unmask import Constraint, Ending, Field, Session, Vocabulary
+from ._requests import NOTHING, REFUSED, Named, logger, words_of
+
+SELECTION_POLICY = "selection_policy"
+_BLOCKS = "vLLM chooses the blocks: canvas_length of --diffusion-config"
+_ONE_BLOCK = "it counts over the whole answer, and vLLM shows one block at a time"
+_REFUSED = {
+    **REFUSED,
+    "canvas": "this model has a mask token",
+    "block_pipeline": _BLOCKS,
+    "single_block": _BLOCKS,
+    "slow_fast": _BLOCKS,
+    "joint_threshold_indel": _BLOCKS,
+    "daedal": _BLOCKS,
+    "rho_eos": _BLOCKS,
+    "self_speculation": "vLLM's attention is that of its model",
+    "max_steps": "use max_denoising_steps of --diffusion-config, which counts in each block",
+    "min_new_tokens": _ONE_BLOCK,
+    "stop_sequence": _ONE_BLOCK,
+}
+# Sampling parameters that nothing here can honour, with the values at which they do nothing.
+_UNSUPPORTED = {"repetition_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0, "min_tokens": 0, "bad_words": [],
+                "allowed_token_ids": []}
+
+
+def policy_of(selection: str, steps: int, threshold: float = 0.9) -> str:
+    """The text that decides as vLLM does with a selection_policy and that many max_denoising_steps."""
+    texts = {
+        "low_confidence": f"steps_per_block({steps})",
+        "leftmost": f"left_to_right + steps_per_block({steps})",
+        "confidence_threshold": f"threshold({threshold}, inclusive=true)",
+    }
+    if selection not in texts:
+        raise ValueError(f"selection_policy must be one of {', '.join(texts)}, got {selection!r}")
+    return texts[selection]
+
+
+def check(policy: Any, eos_token: int | None = None, threads: int = 1, *, files: bool = True) -> None:
+    """Raises ValueError for a text that is no policy for a model with blocks of masks."""
+    _text.check(policy, "vLLM", _REFUSED, files=files, eos_token=eos_token, threads=threads)
+
+
+class NemotronLabsDiffusion(NemotronLabsDiffusionForBlockDiffusion):
+    """vLLM's model; only its sampler may be another."""
+
+    def get_model_state_cls(self) -> Any:
+        theirs = super().get_model_state_cls()  # another one where the model runs token by token
+        return ModelState if theirs is NemotronLabsDiffusionModelState else theirs
+
+
+class ModelState(NemotronLabsDiffusionModelState):
+    def custom_sampler(self, sampler: Any) -> tuple[Any, Any] | None:
+        """vLLM's own sampler, or UnmaskSampler if `unmask_policy` is in --additional-config."""
+        custom = super().custom_sampler(sampler)
+        config = self.vllm_config.additional_config
+        policy = config.get("unmask_policy") if isinstance(config, dict) else None
+        if custom is None or policy is None:
+            return custom
+        states = self.diffusion_states
+        if policy == SELECTION_POLICY:
+            policy = policy_of(self.selection_policy, states.max_denoising_steps, self.confidence_threshold)
+        eos = getattr(self.model_config.hf_text_config, "eos_token_id", None)
+        eos = eos if isinstance(eos, int) else None
+        words = functools.partial(words_of, self.model_config, states.mask_token_id, eos,
+                                  self.model_config.try_get_generation_config())
+        return UnmaskSampler(custom[0], policy, eos, config.get("unmask_threads", 1), words), custom[1]
+
+
+class UnmaskSampler(Named, MaskedDiffusionSampler):
+    """Decides the blocks of a batch in one session, each by its request's policy.
+
+    A request's temperature, top_k, top_p, min_p and logit_bias are parts of its policy; what else of
+    its parameters would change logits is logged, since a sampler cannot refuse a request. Temperature 1,
+    vLLM's default, draws as in vLLM, but where the policy has sampling, which then says how. Of its
+    extra_args unmask_policy, unmask_seed and unmask_constraint are read.
+
+    The log-probs of a token are those of the step that committed it.
+    """
+
+    def __init__(
+        self,
+        base: MaskedDiffusionSampler,
+        policy: str,
+        eos_token: int | None = None,
+        threads: int = 1,
+        words: Callable[[], Vocabulary] | None = None,
+    ) -> None:
+        check(policy, eos_token, threads)
+        self.__dict__.update(vars(base))  # all that vLLM's sampler was made with
+        self.policy, self._eos_token, self._words = policy, eos_token, words
+        length = self.canvas_length
+        self._requests: dict[int, _Request] = {}
+        self._session = Session(
+            policy, vocab=self.vocab_size, mask_token=self.mask_token_id, eos_token=eos_token, length=length,
+            window=length, sequences=self.diffusion_states.max_num_reqs, threads=threads, trace=True,
+        )
+
+    def check(self, policy: Any, *, files: bool) -> None:
+        check(policy, self._eos_token, files=files)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> None:
+        super().add_request(req_idx, sampling_params)
+        extra = getattr(sampling_params, "extra_args", None) or {}
+        self._session.cancel(req_idx)  # of a request that was aborted
+        self._requests[req_idx] = _Request(
+            policy=self._with_parts(self._policy_for(extra.get("unmask_policy")), sampling_params),
+            seed=self._seed_of(extra.get("unmask_seed"), int(self.sampling_states.seeds.np[req_idx])),
+            language=self._language_of(extra.get("unmask_constraint")),
+            most_tokens=getattr(sampling_params, "max_tokens", None),
+            mask_token=self.mask_token_id,
+        )
+
+    def _with_parts(self, policy: str, params: Any) -> str:
+        for name, nothing in _UNSUPPORTED.items():
+            if (getattr(params, name, None) or nothing) != nothing:
+                logger.error("%s of a request is not supported by a policy of vLLM and has no effect", name)
+        given = {name: getattr(params, name, None) for name in ("temperature", "top_k", "top_p", "min_p", "logit_bias")}
+        if given["top_k"] is not None and given["top_k"] >= self.vocab_size:
+            given["top_k"] = None
+        if given["temperature"] == 1 and "sampling" in _text.names(policy):
+            given["temperature"] = None
+        try:
+            text = _settings.with_parts(policy, given, length=self.canvas_length, vocab=self.vocab_size)
+            self.check(text, files=True)  # the parts of the request are not files
+            return text
+        except ValueError as error:
+            logger.error("sampling parameters of a request: %s; they have no effect", error)
+            return policy
+
+    def __call__(self, logits: torch.Tensor, input_batch: Any, draft_logits: Any = None) -> Any:
+        if input_batch.num_draft_tokens == 0:
+            return self._handle_prefill(input_batch)
+        states, num_reqs = self.diffusion_states, input_batch.num_reqs
+        slots = input_batch.idx_mapping_np[:num_reqs]
+        counts = np.diff(input_batch.cu_num_logits_np[: num_reqs + 1])
+        if len(prefills := np.where(counts == 0)[0]):
+            self._finish_prefills(input_batch, prefills)
+        sampled, num_sampled = self._sampled[:num_reqs], self._num_sampled[:num_reqs]
+        sampled.zero_()
+        num_sampled.zero_()
+
+        commits = states.is_encoder_phase.tolist()
+        first, rows, stashes = 0, {}, []
+        for i, (slot, count) in enumerate(zip(slots.tolist(), counts.tolist())):
+            stashes.append(None)
+            if count and commits[slot]:  # the pass wrote the K/V of the block
+                canvas = states.canvas[slot, :count]
+                masked = (canvas == self.mask_token_id).nonzero()
+                count_out = int(masked[0]) if len(masked) else count
+                sampled[i, :count_out] = canvas[:count_out].to(sampled)
+                num_sampled[i] = count_out
+                stashes[i] = self._requests[slot].scores_of(count_out)
+                self._end(slot)
+            elif count:
+                rows[slot] = logits[first : first + count]
+            first += count
+        self._decide(rows)
+        all_slots = input_batch.idx_mapping[:num_reqs].long()
+        self.req_states.draft_tokens[all_slots, : self.canvas_length] = states.canvas[all_slots]
+
+        sizes = [0 if s is None else len(s.logprobs) for s in stashes]
+        there = [s for s in stashes if s is not None]
+        logprobs = _concat_logprob_stashes(there, np.cumsum([0, *sizes[:-1]]).tolist()) if there else None
+        return self._build_output(input_batch, sampled, num_sampled, counts, logprobs_tensors=logprobs)
+
+    def _end(self, slot: int) -> None:
+        """The next block of a request, of masks."""
+        states, request = self.diffusion_states, self._requests[slot]
+        request.next_block(self._session, slot)
+        states.canvas[slot] = self.mask_token_id
+        states.step[slot] = 0
+        states.is_encoder_phase[slot] = False
+
+    def _decide(self, rows: dict[int, torch.Tensor]) -> None:
+        """One step of the requests whose logits are given, by slot."""
+        states = self.diffusion_states
+        for slot, logits in rows.items():
+            self._requests[slot].begin(self._session, slot, len(logits))
+        running = [s for s in rows if self._requests[s].language is not NOTHING]
+        request = self._session.next(running) if running else None
+        if request is not None:
+            self._session.supply([rows[s.slot][s.rows].cpu().contiguous() for s in request.segments])
+        for slot, logits in rows.items():
+            asked = self._requests[slot]
+            asked.steps += 1
+            states.step[slot] = asked.steps
+            if asked.language is NOTHING:
+                asked.tokens[:] = self._eos_token or 0
+            ended = asked.language is NOTHING or self._session.report(slot).end != Ending.running
+            wrote = [c.position for c in self._session.committed(slot)] if slot in running else []
+            # The last step commits what is left; an answer in a language goes on until its policy ends it.
+            if not ended and asked.steps >= states.max_denoising_steps and asked.language is None:
+                for c in self._session.candidates(slot):
+                    if int(asked.tokens[c.position]) == self.mask_token_id:
+                        asked.tokens[c.position] = c.token
+                        wrote.append(c.position)
+                self._session.cancel(slot)
+                ended = True
+            asked.note(sorted(wrote), logits, self.sampling_states.max_num_logprobs(np.array([slot])))
+            states.canvas[slot, : len(logits)] = asked.tokens.to(states.canvas)
+            states.is_encoder_phase[slot] = ended
+
+
+class _Request:
+    """A request, and the block of it that is being decoded."""
+
+    def __init__(self, policy: str, seed: int, language: Optional[Constraint], most_tokens: Optional[int],
+                 mask_token: int) -> None:
+        self.policy, self.seed, self.language = policy, seed, language
+        self.most_tokens, self.mask_token = most_tokens, mask_token
+        self.language_state: Optional[int] = None
+        self.block = 0
+        self.steps = 0
+        self.tokens = torch.empty(0, dtype=torch.int32)
+        self.scores: Optional[tuple[torch.Tensor, ...]] = None  # of the block's tokens, each when it was committed
+
+    def begin(self, session: Session, slot: int, count: int) -> None:
+        """Begins the block if it has not begun; near the longest sequence it is shorter than others."""
+        if self.steps and len(self.tokens) == count:
+            return
+        session.cancel(slot)
+        self.steps = 0
+        self.scores = None
+        self.tokens = torch.full((count,), self.mask_token, dtype=torch.int32)
+        if self.language is NOTHING:
+            return
+        try:
+            session.start(
+                slot, self.tokens, prompt_length=0, block_length=count, policy=self.policy,
+                seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64, constraint=self._field(count),
+            )
+        except ValueError as error:
+            if self.language is None:
+                raise
+            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
+            self.language = NOTHING
+
+    def next_block(self, session: Session, slot: int) -> None:
+        if self.language is not None and self.language is not NOTHING:
+            self.language_state = session.constraint_state(slot)
+        session.cancel(slot)
+        if self.most_tokens is not None:
+            self.most_tokens -= len(self.tokens)
+        self.block += 1
+        self.steps = 0
+
+    def _field(self, length: int) -> Optional[Field]:
+        """The part of the language in the block."""
+        if self.language is None:
+            return None
+        left = self.most_tokens
+        after = None if left is None else max(left - length, 0)
+        end = length if left is None else max(min(length, left), 0)
+        return Field(self.language, 0, end, tokens_after=after, state=self.language_state)
+
+    def note(self, wrote: list[int], logits: torch.Tensor, most: int) -> None:
+        """Keeps the log-probs of the tokens that a step wrote, under the distribution that they were drawn from."""
+        if most < 0 or not wrote:
+            return
+        at = torch.tensor(wrote, device=logits.device)
+        rows = logits[at].float()
+        rows[:, self.mask_token] = -torch.inf
+        rows = self._drawn_from(rows)
+        new = compute_topk_scores(rows, most, self.tokens[wrote].to(rows.device, torch.int64))
+        names = ("logprob_token_ids", "logprobs", "selected_token_ranks")
+        if self.scores is None:
+            self.scores = tuple(t.new_zeros((len(self.tokens), *t.shape[1:])) for t in (getattr(new, n) for n in names))
+        for kept, name in zip(self.scores, names):
+            kept[at] = getattr(new, name)
+
+    def _drawn_from(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows at the temperature and with the truncation of the policy's draws."""
+        vocab = rows.shape[1]
+        value = {n: next(iter((_text.arguments(self.policy, n) or {}).values()), 0) for n in ("sampling", "top_k", "top_p")}
+        rows = rows / (value["sampling"] or 1)
+        if not value["top_k"] and not value["top_p"]:
+            return rows
+        k = torch.full((len(rows),), int(value["top_k"]) or vocab, dtype=torch.int32, device=rows.device)
+        p = torch.full((len(rows),), value["top_p"] or 1.0, device=rows.device)
+        return apply_top_k_top_p(rows, k, p)
+
+    def scores_of(self, count: int) -> Optional[LogprobsTensors]:
+        """Those of the block's first tokens."""
+        if self.scores is None:
+            return None
+        ids, values, ranks = (t[:count] for t in self.scores)
+        return LogprobsTensors(logprob_token_ids=ids, logprobs=values, selected_token_ranks=ranks)
