@@ -77,12 +77,15 @@ struct commits_and_remasks {
   }
 };
 
-/// True if two lists of commits differ only in candidates whose confidences, in double, are equal
-/// up to the rounding of a float sum close to 1: the release ranks them in double.
+/// True if two lists of as many commits differ only in candidates whose confidences, in double, are
+/// equal up to the rounding of a float sum close to 1: the release ranks them in double.
 bool ranks_of_rounding(const context_model& model,
                        const tokens& before,
                        const std::vector<commit>& a,
                        const std::vector<commit>& b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
   double least = 1;
   double most = 0;
   std::vector<float> row(static_cast<std::size_t>(model.V));
@@ -112,7 +115,7 @@ verdict replay(const node& line, const decoded_by& by) {
   std::size_t step = 0;
   while (const auto request = decode.session.next()) {
     const auto fail = [&](const std::string& what) {
-      return verdict::fail(text(by.policy, ": step ", step, ": ", what));
+      return decode.fail(text(by.policy, ": step ", step, ": ", what));
     };
     if (step == steps.size()) {
       return fail("a forward pass more than recorded");
@@ -143,8 +146,7 @@ verdict replay(const node& line, const decoded_by& by) {
     }
   }
   if (step != steps.size()) {
-    return verdict::fail(
-        text(by.policy, ": expected ", steps.size(), " forward passes, got ", step));
+    return decode.fail(text(by.policy, ": expected ", steps.size(), " forward passes, got ", step));
   }
   return verdict::pass();
 }
@@ -349,7 +351,7 @@ verdict check_core(const node& line) {
     if (goes_on && recorded.has("verify")) {
       for (const int p : recorded.get<std::vector<int>>("verify")) {
         if (x[static_cast<std::size_t>(p)] != decode.model.mask_id) {
-          return verdict::fail(text(policy, ": step ", step, ": position ", p, " is not hidden"));
+          return decode.fail(text(policy, ": step ", step, ": position ", p, " is not hidden"));
         }
       }
       goes_on = pass(recorded, "verify_sum", step);
@@ -358,28 +360,28 @@ verdict check_core(const node& line) {
       goes_on = pass(recorded, "joint_sum", step);
     }
     if (!goes_on) {
-      return verdict::fail(wrong);
+      return decode.fail(wrong);
     }
     const bool hides = decode.session.planned().hides;  // what the step has committed
     const std::vector<commit> changed = difference(before, x);
     const std::vector<commit> expected = commits_in(recorded, "changes");
     if (changed != expected || hides) {
-      return verdict::fail(text(policy,
-                                ": step ",
-                                step,
-                                ": expected ",
-                                text_of(expected),
-                                ", got ",
-                                text_of(changed),
-                                hides ? " and hides tokens" : ""));
+      return decode.fail(text(policy,
+                              ": step ",
+                              step,
+                              ": expected ",
+                              text_of(expected),
+                              ", got ",
+                              text_of(changed),
+                              hides ? " and hides tokens" : ""));
     }
   }
   if (decode.session.next()) {
-    return verdict::fail(policy + ": a forward pass more than recorded");
+    return decode.fail(policy + ": a forward pass more than recorded");
   }
   return forwards == line.get<int>("nfe") && x == final
              ? verdict::pass()
-             : verdict::fail(text(policy, ": another answer, or number of passes: ", forwards));
+             : decode.fail(text(policy, ": another answer, or number of passes: ", forwards));
 }
 
 /// Greedy decoding of the causal model of a line, up to an EOS token.
@@ -402,7 +404,7 @@ verdict check_linear_spec(const node& line) {
   std::size_t step = 0;
   while (const auto request = decode.session.next()) {
     const auto fail = [&](const auto&... what) {
-      return verdict::fail(text(policy, ": step ", step, ": ", what...));
+      return decode.fail(text(policy, ": step ", step, ": ", what...));
     };
     if (step == steps.size()) {
       return fail("a forward pass more than recorded");
@@ -443,11 +445,11 @@ verdict check_linear_spec(const node& line) {
     ++step;
   }
   if (step != steps.size()) {
-    return verdict::fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
+    return decode.fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
   }
   const bool is_equal = static_cast<index_t>(final.size()) == decode.session.report().answer_end &&
                         std::equal(final.begin(), final.end(), x.begin());
-  return is_equal ? verdict::pass() : verdict::fail(policy + ": another answer");
+  return is_equal ? verdict::pass() : decode.fail(policy + ": another answer");
 }
 
 /// The members of the beam before each forward pass, best first.
@@ -462,7 +464,7 @@ verdict check_soar(const node& line) {
   std::size_t step = 0;
   while (const auto request = decode.session.next()) {
     const auto fail = [&](const auto&... what) {
-      return verdict::fail(text(policy, ": step ", step, ": ", what...));
+      return decode.fail(text(policy, ": step ", step, ": ", what...));
     };
     if (step == steps.size()) {
       return fail("a forward pass more than recorded");
@@ -491,12 +493,12 @@ verdict check_soar(const node& line) {
     ++step;
   }
   if (step != steps.size()) {
-    return verdict::fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
+    return decode.fail(text(policy, ": expected ", steps.size(), " forward passes, got ", step));
   }
   const bool is_equal = std::ranges::equal(decode.x, final, [&](token a, token b) {
     return a == b || b == decode.model.mask_id;  // the library fills what is masked at the end
   });
-  return is_equal ? verdict::pass() : verdict::fail(policy + ": another answer");
+  return is_equal ? verdict::pass() : decode.fail(policy + ": another answer");
 }
 
 verdict check_uncode(const node& line) {

@@ -6,6 +6,7 @@
 
 #include <unmask/named_policy.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "goldens/context_model.hpp"
 #include "goldens/json_node.hpp"
 #include "goldens/place.hpp"
+#include "goldens/verdict.hpp"
 
 namespace unmask::goldens {
 
@@ -26,11 +28,26 @@ struct decoded_by {
   bool leaves_masks = false;
 };
 
+/// True if the best token of a row is the mask token.
+[[nodiscard]] inline bool proposes(std::span<const float> row, token mask) {
+  return std::ranges::max_element(row) - row.begin() == mask;
+}
+
+/// The verdict about a decode that differs from the recorded one. A release that proposes the mask
+/// token "commits" it, and with a fixed number of passes leaves it; the library decides a block
+/// until it has none.
+[[nodiscard]] inline verdict differs(const std::string& what, bool proposes_mask) {
+  return proposes_mask
+             ? verdict::skip("the release proposes the mask token, the library never does: " + what)
+             : verdict::fail(what);
+}
+
 /// A decode by name with the model of a line.
 struct decode_of_line {
   context_model model;
   tokens x;
-  std::size_t visible = 0;  ///< tokens that the model is given
+  std::size_t visible = 0;     ///< tokens that the model is given
+  bool proposes_mask = false;  ///< at a masked position of some pass so far
   std::vector<float> logits = {};
   unmask::session<named_policy, place> session;
   decode_of_line(const node& line, const decoded_by& by, std::size_t length)
@@ -67,13 +84,25 @@ struct decode_of_line {
       for (index_t p = s.rows.first; p < s.rows.last; ++p) {
         const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
         const std::span<float> row = std::span(logits).subspan(at, columns);
-        model.row(p + s.logits_shift, std::span(text).first(visible), row, s.attention);
+        const index_t position = p + s.logits_shift;
+        model.row(position, std::span(text).first(visible), row, s.attention);
+        proposes_mask =
+            proposes_mask || (decides(s, position, text) && proposes(row, model.mask_id));
       }
     }
     session.supply(rows_view<float, place::space>{logits.data(), request.rows, model.V});
   }
 
+  /// The verdict about a decode that differs from the recorded one.
+  [[nodiscard]] verdict fail(const std::string& what) const { return differs(what, proposes_mask); }
+
  private:
+  // True if the row of a position decides about it: that of a committed one does in causal passes.
+  [[nodiscard]] bool decides(const segment& s, index_t position, const tokens& text) const {
+    return s.attention == attention_kind::causal ||
+           (s.attention == attention_kind::bidirectional &&
+            text[static_cast<std::size_t>(position)] == model.mask_id);
+  }
   // The tokens before the first pass: the prompt, then masks.
   static tokens answer_of(const node& line, const context_model& model, std::size_t length) {
     auto all = line.get<tokens>("prompt");

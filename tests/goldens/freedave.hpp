@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "goldens/context_model.hpp"
+#include "goldens/decode_of_line.hpp"
 #include "goldens/lines.hpp"
 #include "goldens/place.hpp"
 #include "goldens/verdict.hpp"
@@ -30,7 +31,8 @@ class freedave_line {
       , block_(args_.get<index_t>("block_length"))
       , in_blocks_(args_.get<std::string>("mode") == "block")
       , eager_(args_.get<bool>("eager"))
-      , partial_(!in_blocks_ && args_.has("confidence_threshold")) {
+      , has_tokens_without_drafts_(line.get<bool>("same_as_baseline"))
+      , partial_(!in_blocks_ && !eager_ && args_.has("confidence_threshold")) {
     x_ = line.get<tokens>("prompt");
     prompt_ = x_.size();
     x_.resize(final_.size(), model_.mask_id);
@@ -39,9 +41,8 @@ class freedave_line {
 
   [[nodiscard]] verdict replay() {
     const bool has_threshold = args_.has("confidence_threshold");
-    if (eager_ && has_threshold) {
-      return verdict::skip(
-          "with a threshold the release also commits what is certain in the blocks that follow");
+    if (eager_ && !has_tokens_without_drafts_) {
+      return verdict::skip("the tokens are not those of the release without drafts");
     }
     const auto per_step = args_.get<index_t>("token_per_step");
     const std::string policy = text(
@@ -74,7 +75,7 @@ class freedave_line {
     while (const auto request = decode.next()) {
       const std::string what = eager_ ? "" : before(*request, decode.planned().score.first);
       if (!what.empty()) {
-        return verdict::fail(text(policy, ": pass ", passes_, ": ", what));
+        return differs(text(policy, ": pass ", passes_, ": ", what), proposes_mask_);
       }
       const std::vector<float> logits = rows(*request);
       decode.supply(rows_view<float, place::space>{logits.data(), request->rows, model_.V});
@@ -90,10 +91,10 @@ class freedave_line {
       }
     }
     if (!eager_ && !is_over()) {
-      return verdict::fail(text(policy, ": fewer passes than recorded"));
+      return differs(text(policy, ": fewer passes than recorded"), proposes_mask_);
     }
     return x_ == final_ ? verdict::pass()
-                        : verdict::fail(text(policy, ": the tokens at the end differ"));
+                        : differs(text(policy, ": the tokens at the end differ"), proposes_mask_);
   }
 
  private:
@@ -109,14 +110,17 @@ class freedave_line {
     }
     return x;
   }
-  [[nodiscard]] std::vector<float> rows(const forward_request& request) const {
+  [[nodiscard]] std::vector<float> rows(const forward_request& request) {
     const auto columns = static_cast<std::size_t>(model_.V);
     std::vector<float> logits(static_cast<std::size_t>(request.rows) * columns);
     for (const segment& s : request.segments) {
       const tokens x = text_of(s, x_);
       for (index_t p = s.rows.first; p < s.rows.last; ++p) {
         const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
-        model_.row(p, seen(x, p), std::span(logits).subspan(at, columns));
+        const std::span<float> row = std::span(logits).subspan(at, columns);
+        model_.row(p, seen(x, p), row);
+        proposes_mask_ = proposes_mask_ || (x[static_cast<std::size_t>(p)] == model_.mask_id &&
+                                            proposes(row, model_.mask_id));
       }
     }
     return logits;
@@ -229,6 +233,7 @@ class freedave_line {
   index_t block_;
   bool in_blocks_;
   bool eager_;
+  bool has_tokens_without_drafts_;
   bool partial_;
   tokens x_;      ///< the tokens of the session
   tokens state_;  ///< the recorded ones before the round
@@ -236,6 +241,7 @@ class freedave_line {
   std::size_t at_ = 0;
   int start_ = 0;
   int passes_ = 0;
+  bool proposes_mask_ = false;  ///< at a masked position of some pass so far
 };
 
 inline verdict check_freedave(const node& line) {

@@ -232,7 +232,8 @@ class decoder {
   void start(index_t slot, std::size_t i, std::vector<token_id>& tokens) {
     const sequence_plan& q = s_.sequences[i];
     const auto count = static_cast<index_t>(tokens.size());
-    const start_options options{.editable = q.editable, .suppressed = q.suppressed};
+    const start_options options{
+        .editable = q.editable, .suppressed = q.suppressed, .soft_tokens = q.soft_tokens};
     session_->start(slot, parts_, {tokens.data(), count}, q.shape, options);
   }
 
@@ -343,6 +344,8 @@ class decoder {
     copy(session_->committed(r.slot), now.commits);
     copy(session_->candidates(r.slot), now.candidates);
     copy(session_->probabilities(r.slot), now.probabilities);
+    copy(session_->soft_tokens(r.slot), now.soft_tokens);
+    copy(session_->alternatives(r.slot), now.alternatives);
     for (commit_entry& e : now.commits) {
       expect(e.slot == r.slot, "slot of a commit", std::to_string(e.slot));
       e.slot = 0;
@@ -350,8 +353,10 @@ class decoder {
     for (candidate_entry& e : now.candidates) {
       e.slot = 0;
     }
-    for (token_probability& e : now.probabilities) {
-      e.slot = 0;
+    for (auto* const list : {&now.probabilities, &now.soft_tokens, &now.alternatives}) {
+      for (token_probability& e : *list) {
+        e.slot = 0;
+      }
     }
     return now;
   }
@@ -373,6 +378,8 @@ class decoder {
     now.commits.clear();
     now.candidates.clear();
     now.probabilities.clear();
+    now.soft_tokens.clear();
+    now.alternatives.clear();
     records_[i].push_back(now);
     if (tracking_ != nullptr) {
       tracking_->on_cancel(i, now);
@@ -763,6 +770,8 @@ void compare(const std::vector<std::vector<step_record>>& got,
                          : !same(a.commits, b.commits)             ? "commits"
                          : !same(a.candidates, b.candidates)       ? "candidates"
                          : !same(a.probabilities, b.probabilities) ? "probabilities"
+                         : !same(a.soft_tokens, b.soft_tokens)     ? "soft tokens"
+                         : !same(a.alternatives, b.alternatives)   ? "alternatives"
                                                                    : nullptr;
       if (what != nullptr) {
         throw violation(how,

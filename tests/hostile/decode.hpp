@@ -41,6 +41,8 @@ struct step_record {
   std::vector<commit_entry> commits;
   std::vector<candidate_entry> candidates;
   std::vector<token_probability> probabilities;
+  std::vector<token_probability> soft_tokens;   ///< of positions that stayed masked
+  std::vector<token_probability> alternatives;  ///< of positions that got a token
 };
 
 /// A row from the engine, as read by a naive reader.

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 
 namespace unmask::hostile {
 
@@ -177,6 +178,7 @@ class sequence_oracle {
     check_progress(now, committed);
     fill(now);
     check_rest(now);
+    check_heads(now);
     before_ = now;
   }
 
@@ -543,6 +545,71 @@ class sequence_oracle {
       expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
              "a log-probability",
              std::to_string(e.log_probability) + " at position " + std::to_string(e.position));
+    }
+  }
+
+  /// The most probable tokens of the rows that were read: of positions that stayed masked, and of
+  /// those that got a token.
+  void check_heads(const step_record& now) const {
+    for (const auto* const list : {&now.soft_tokens, &now.alternatives}) {
+      index_t last = -1;
+      for (auto first = list->begin(); first != list->end();) {
+        const index_t p = first->position;
+        const auto end = std::find_if(
+            first, list->end(), [&](const token_probability& e) { return e.position != p; });
+        expect(p > last && p < g_.length && is_masked(p) == (list == &now.soft_tokens),
+               "the position of soft tokens",
+               p);
+        check_head({first, end}, now);
+        last = p;
+        first = end;
+      }
+    }
+  }
+  void check_head(std::span<const token_probability> head, const step_record& now) const {
+    const index_t p = head.front().position;
+    expect(head.size() <= at(q_.soft_tokens), "the number of soft tokens", p);
+    double sum = 0.0;
+    for (std::size_t k = 0; k < head.size(); ++k) {
+      const token_probability& e = head[k];
+      expect(
+          e.step == now.report.forwards - 1 && suppressed_.count(e.token) == 0, "a soft token", p);
+      expect(k == 0 || e.probability <= head[k - 1].probability, "soft tokens, best first", p);
+      for (std::size_t j = 0; j < k; ++j) {
+        expect(head[j].token != e.token, "soft tokens that differ", p);
+      }
+      sum += double(e.share);
+    }
+    expect(std::fabs(sum - 1.0) < 1e-4, "the shares of soft tokens", p);
+    const auto found = rows_.find(p);
+    if (f_.edits_rows || s_.engine.has_guidance || found == rows_.end()) {
+      return;
+    }
+    const given_row& row = found->second;
+    std::vector<token_id> order;
+    for (token_id v = 0; v < s_.model.vocab; ++v) {
+      if (suppressed_.count(v) == 0 && !is_masked(row, v) && row.logits[at(v)] > -HUGE_VALF) {
+        order.push_back(v);
+      }
+    }
+    std::stable_sort(order.begin(), order.end(), [&](token_id a, token_id b) {
+      return row.logits[at(a)] > row.logits[at(b)];
+    });
+    expect(
+        head.size() == std::min(at(q_.soft_tokens), order.size()), "the number of soft tokens", p);
+    double all = 0.0;
+    const auto weight = [&](token_id v) {
+      return std::exp(double(row.logits[at(v)]) - double(row.logits[at(order[0])]));
+    };
+    for (const token_id v : order) {
+      all += weight(v);
+    }
+    for (std::size_t k = 0; k < head.size(); ++k) {
+      expect(head[k].token == order[k], "the most probable tokens", p);
+      expect(f_.renoises ||  // at the temperature of the step
+                 std::fabs(double(head[k].probability) - weight(order[k]) / all) < 1e-5,
+             "the probability of a soft token",
+             p);
     }
   }
 

@@ -69,6 +69,7 @@ sequence_plan random_sequence(
       s.suppressed.push_back(d.within(0, model.vocab - 1));
     }
   }
+  s.soft_tokens = d.chance(0.1) ? d.within(1, 5) : 0;
   s.joins = d.chance(0.4) ? d.within(1, 12) : 0;
   s.cancels = d.chance(0.07) ? d.within(0, 6) : -1;
   s.cancels_in_pass = s.shape.seed % 2 == 1;
@@ -160,6 +161,9 @@ std::string description(const scenario& s) {
         out << int(e);
       }
     }
+    if (q.soft_tokens > 0) {
+      out << ", soft tokens " << q.soft_tokens;
+    }
     if (!q.suppressed.empty()) {
       out << ", suppressed";
       for (const token_id v : q.suppressed) {
@@ -213,6 +217,9 @@ std::vector<scenario> smaller(const scenario& s) {
     }
     if (!q.suppressed.empty()) {
       change([](sequence_plan& y) { y.suppressed.pop_back(); });
+    }
+    if (q.soft_tokens > 0) {
+      change([](sequence_plan& y) { --y.soft_tokens; });
     }
     if (q.joins > 0) {
       change([](sequence_plan& y) { y.joins = 0; });

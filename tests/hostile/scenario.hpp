@@ -21,6 +21,7 @@ struct sequence_plan {
   index_t spare = 0;
   std::vector<std::uint8_t> editable;
   std::vector<token_id> suppressed;
+  index_t soft_tokens = 0;  ///< start_options::soft_tokens
   /// Rounds of the batch that it waits for before it takes a free slot.
   index_t joins = 0;
   /// Own steps after which it is cancelled; -1: never.

@@ -91,7 +91,7 @@ struct unmask_session {
       host = std::make_unique<unmask::named_session>(parts, model, capacity, where);
     }
     segments.reserve(slots * (1 + unmask::max_branches));
-    placements.reserve(slots * unmask::max_branches * (1 + unmask::max_branches) / 2);
+    placements.reserve(slots * unmask::max_placed * (1 + unmask::max_branches) / 2);
     tensors.reserve(slots * (1 + unmask::max_branches));
     modifiers.reserve(slots * (1 + unmask::max_branches));
     reserve(0);

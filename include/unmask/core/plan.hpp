@@ -92,8 +92,11 @@ inline constexpr index_t max_rows = index_t{1} << 30;
 /// Most tokens a request may suppress, the mask token included.
 inline constexpr index_t max_suppressed = 16;
 
-/// Most branches of one step, of lookahead, drafts or a beam, and most tokens that they place.
+/// Most branches of one step, of lookahead, drafts or a beam.
 inline constexpr index_t max_branches = 16;
+
+/// Most tokens that the branches of one step place: all drafts together, or all members of a beam.
+inline constexpr index_t max_placed = 32;
 
 /// A token placed at a position: the difference between a branch and its sequence.
 struct placement {
@@ -169,7 +172,7 @@ struct plan {
   /// Number of branches in addition to the sequence itself (the anchor, branch 0): branch b is the
   /// sequence with the tokens branch[placed(b)] placed, 0 <= b <= branches.
   index_t branches = 0;
-  placement branch[max_branches];  ///< The tokens of the branches.
+  placement branch[max_placed];  ///< The tokens of the branches.
   /// With drafts: draft b has the first placed_last[b] tokens. With a beam: member b has those from
   /// placed_last[b - 1] to placed_last[b]. Else 0: lookahead, a token a branch.
   unsigned char placed_last[1 + max_branches] = {};

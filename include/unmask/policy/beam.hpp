@@ -24,8 +24,8 @@ namespace UNMASK_NAMESPACE {
 /// (segment::placed).
 ///
 /// Range: width in [1, 1 + session_capacity::branches]; 1 has no effect. The tokens in which
-/// members differ are 16 together at most: members that would have more leave the beam, the lowest
-/// scores first. Ties: the member that is first in the beam, then the better rank. State: 3 KB a
+/// members differ are 32 together at most: members that would have more leave the beam, the lowest
+/// scores first. Ties: the member that is first in the beam, then the better rank. State: 4 KB a
 /// slot. Cost: the decision of each member, and O(width^2) comparisons of two members a step.
 /// Candidates are reported (session_capacity::trace) in steps after which one member is left, those
 /// of this one. Ranks by confidence. Does not go with parts that rewrite or draw tokens, store data

@@ -30,9 +30,9 @@ namespace UNMASK_NAMESPACE {
 /// commit several tokens. The tokens may then be others than without drafts.
 ///
 /// Range: branches in [0, session_capacity::branches]; tokens in [1, 16]. The drafts of a pass have
-/// 16 tokens together at most; those that would have more are not run.
+/// 32 tokens together at most; those that would have more are not run.
 /// Ties: as the ranking. A candidate that a part ranks last or rejects is not drafted.
-/// State: 2 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
+/// State: 3 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
 /// Does not go with parts that rewrite committed tokens, draw tokens, store tokens between steps
 /// (trace_credit) or skip positions at layers, with constraints, nor with lookahead.
 /// Example: `tokens_per_step + drafts(1)`, rows a90 b80 c70: `a__` `abc`.

@@ -168,7 +168,7 @@ template <class Policy>
     for (index_t k = 0; k < size_of(m, beam.best[j]); ++k) {
       const placement& p = token_of(m, beam.best[j], k);
       if (!is_common(p)) {
-        if (placed == max_branches) {
+        if (placed == max_placed) {
           return false;
         }
         beam.placed[placed++] = p;
@@ -177,7 +177,7 @@ template <class Policy>
     beam.placed_last[j] = static_cast<unsigned char>(placed);
     beam.scores[j] = beam.best[j].score;
   }
-  placement common[1 + max_branches];
+  placement common[1 + max_placed];
   index_t count = 0;
   for (index_t k = 0; k < size_of(m, beam.best[0]); ++k) {
     const placement& p = token_of(m, beam.best[0], k);
@@ -196,7 +196,7 @@ template <class Policy>
 UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {
   const plan& now = m.status->next;
   const range placed = now.placed(member);
-  placement own[max_branches];
+  placement own[max_placed];
   for (index_t k = placed.first; k < placed.last; ++k) {
     own[k - placed.first] = now.branch[k];
   }
@@ -252,7 +252,7 @@ UNMASK_HD void place_members([[maybe_unused]] const slot_memory<Policy>& m,
     const beam_state& beam = *m.beam;
     next.beam = true;
     next.branches = beam.members - 1;
-    for (index_t k = 0; k < max_branches; ++k) {
+    for (index_t k = 0; k < max_placed; ++k) {
       next.branch[k] = beam.placed[k];
     }
     for (index_t b = 0; b < beam.members; ++b) {

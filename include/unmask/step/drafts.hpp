@@ -50,8 +50,10 @@ UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
   m.state->winner = reached;
   ++m.drafts->spared;
   next.branches = now.branches;
+  for (index_t k = 0; k < max_placed; ++k) {
+    next.branch[k] = now.branch[k];
+  }
   for (index_t b = 0; b < max_branches; ++b) {
-    next.branch[b] = now.branch[b];
     next.placed_last[b + 1] = now.placed_last[b + 1];
     next.branch_last[b + 1] = now.branch_last[b + 1];
   }
@@ -170,7 +172,7 @@ UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range 
       m.drafts->masked = m.state->view.masked_count;
       index_t placed = 0;
       for (index_t r = 0; r < scored.size() && m.keys[r] != no_key && next.branches < wanted &&
-                          placed < max_branches && (placed + 1 < masked || may_complete);
+                          placed < max_placed && (placed + 1 < masked || may_complete);
            ++r) {
         const index_t i = key_index(m.keys[r]);
         const index_t position = scored.first + i;

@@ -105,8 +105,8 @@ struct draft_state {
   /// Tokens that steps before the last one of a pass have written, ascending; a draft's at most.
   index_t entry_count = 0;
   index_t traced_count = 0;
-  commit_entry entries[max_branches];
-  candidate_entry traced[max_branches];
+  commit_entry entries[max_placed];
+  candidate_entry traced[max_placed];
 };
 
 /// A state that a member of a beam leads to: its tokens, and another one or those of its whole
@@ -126,7 +126,7 @@ struct beam_successor {
 /// State of the beam of a sequence.
 struct beam_state {
   index_t members = 0;  ///< of the next pass; 0 or 1: the sequence alone
-  placement placed[max_branches];
+  placement placed[max_placed];
   unsigned char placed_last[1 + max_branches] = {};  ///< as plan::placed_last
   float scores[1 + max_branches] = {};
   /// The best states that the members lead to, best first, and whether one is a whole step.
@@ -196,7 +196,7 @@ struct slot_needs {
 
 /// Most tokens that a step writes: one at each position, and those of a branch.
 [[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity) {
-  return capacity.window + (capacity.branches > 0 ? max_branches : 1);
+  return capacity.window + (capacity.branches > 0 ? max_placed : 1);
 }
 
 /// Memory of one slot that is the same for every policy, in the backend's space: pointers into one

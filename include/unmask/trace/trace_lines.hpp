@@ -71,14 +71,14 @@ class trace_lines {
     constexpr std::size_t branch = 96;
     longest_ = std::max(longest_, length);
     const std::size_t step =
-        names + (longest_ + 1) * (candidate + whole) + max_branches * branch + layers * whole;
+        names + (longest_ + 1) * (candidate + whole) + max_placed * branch + layers * whole;
     const std::size_t head = names * (1 + sequences) + given * whole +
                              json_text::most_bytes(head_.model.size()) +
                              policy_bytes(head_.policy, head_.parts) + policies;
     line_.clear();
     line_.reserve(std::max(step, head));
     outcomes_.reserve(longest_ + 1);
-    texts_.reserve(given + 2 * longest_ + 1 + max_branches);
+    texts_.reserve(given + 2 * longest_ + 1 + max_placed);
   }
 
   /// Bytes of a policy in a line, at most.

@@ -21,7 +21,7 @@ namespace unmask::testing {
 
 /// The tokens that a branch places, as an argument of a kernel.
 struct placed_tokens {
-  placement all[max_branches];
+  placement all[max_placed];
   index_t count = 0;
 
   explicit placed_tokens(const segment& s) {

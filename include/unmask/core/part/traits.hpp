@@ -198,7 +198,10 @@ struct composition {
   /// tokens that branches place.
   [[nodiscard]] constexpr index_t tracked_tokens() const {
     return tracks + (tracks_current > 0 ? 1 : 0) +
-           (has_branches() && reads_sequence > 0 ? max_branches : 0);
+           (reads_sequence == 0  ? 0
+            : drafts + beams > 0 ? max_placed
+            : branches > 0       ? max_branches
+                                 : 0);
   }
 };
 #undef UNMASK_PART_TRAITS

@@ -20,7 +20,9 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Needs an engine with shadow attention (core/part/attention.hpp), and logits shift 0.
 /// Range: threshold in [0, 1], strict; threshold_back at least 0, strict, 0 masks nothing.
-/// Ties: the lower position is masked first. A row of NaN keeps its token.
+/// Ties: the lower position is masked first. A row of NaN keeps its token. The release ranks in
+/// double precision; confidences within 2^-23 of each other may be equal here, and then the lower
+/// position commits.
 /// Cost: an additional row for each committed position of the block, and a sort of the block in
 /// each pass. No state.
 /// Example: `wino(0.5)`, rows a90 b80 c40d30 d30c30, then a95 e70b20 c95 d95, then a95 e90 c95 d95:
