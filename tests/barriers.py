@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tells which barriers of the kernels a test would miss.
 
-usage: barriers.py [--filter REGEX] [--check N] [--write FILE] PROGRAM
+usage: barriers.py [--seeds N,N] [--filter REGEX] [--check N] [--write FILE] PROGRAM
        barriers.py --self-test
 
-PROGRAM is unmask_tests_cuda, executed from its PTX under a seed, with races watched. A barrier is
+PROGRAM is unmask_tests_cuda, executed from its PTX under seeds (1), with races watched. A barrier is
 noticed if, somewhere, it alone orders two accesses of which one writes: without it the same run has
 a race. --check leaves out N of them indeed, and all that are not noticed, each in a run of its own,
-which ends at the first report. Ends with status 1 if a barrier is not noticed or never passed, save
-those that KEPT names with a reason.
+which ends at the first report. Ends with status 1 if a barrier is not noticed, or never passed, and
+has no reason: the comment on its line. --write puts the table into FILE, behind its heading
+"## Barriers" and the text below that.
 """
 import argparse
 import os
@@ -25,10 +26,6 @@ CALL = re.compile(r"(?:^|[\s.])(?:sync|sync_warp)\(\);|__syncthreads\(\);|__sync
 # A function that is a barrier and nothing else: the place is that of its call.
 FORWARDS = re.compile(r"void sync(_warp)?\(\) const \{")
 
-# Barriers that no test can notice, by file and text of the line, and why they are there.
-KEPT = {}
-
-
 def lines_of(file, cache={}):
     if file not in cache:
         path = INCLUDE / file
@@ -40,6 +37,32 @@ def line_of(place):
     file, _, line = place.rpartition(":")
     lines = lines_of(file)
     return lines[int(line) - 1] if 0 < int(line) <= len(lines) else ""
+
+
+def function_of(place):
+    """The name of the function that calls the barrier: the innermost around it that is no lambda."""
+    file, _, line = place.rpartition(":")
+    code = [text.split("//")[0] for text in lines_of(file)[:int(line)]]
+    text, depth = "\n".join(code).replace("{}", "  "), 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == "}") - (text[at] == "{")
+        if depth < 0:
+            depth = 0
+            head = re.split(r"[;{}]", text[:at])[-1]
+            if re.search(r"UNMASK_HD|__device__", head):
+                return re.search(r"(\w+)\(", re.sub(r"__\w+__\(.*?\)", "", head))[1]
+    return "?"
+
+
+def names_of(places):
+    """{place: a name without its line}: file and function, and which of its barriers."""
+    functions = {place: (place.rpartition(":")[0].removeprefix("unmask/"), function_of(place)) for place in places}
+    names, seen = {}, {}
+    for place, function in functions.items():
+        seen[function] = seen.get(function, 0) + 1
+        all_of_it = list(functions.values()).count(function)
+        names[place] = f"`{function[0]}`, `{function[1]}`" + (f" {seen[function]} of {all_of_it}" if all_of_it > 1 else "")
+    return names
 
 
 def lines_with(matches):
@@ -64,7 +87,7 @@ def forwards():
 def run(program, tests, **settings):
     environment = os.environ | {f"UNMASK_PTX_{name}": str(value) for name, value in settings.items()}
     return subprocess.run([program, "--gtest_brief=1", "--gtest_filter=" + tests],
-                          env=environment | {"UNMASK_PTX_FORWARDS": ",".join(forwards()), "UNMASK_PTX_SEED": "1"},
+                          env=environment | {"UNMASK_PTX_FORWARDS": ",".join(forwards())},
                           capture_output=True, text=True, check=False, timeout=7200)
 
 
@@ -78,20 +101,25 @@ def tests_of(program, wanted):
             yield suite + name.strip()
 
 
-def passed(program, tests):
-    """{line of a barrier: (times passed, whether it alone orders accesses)}."""
-    with tempfile.NamedTemporaryFile() as file:
-        done = run(program, tests, BARRIERS=file.name)
-        if done.returncode:
-            print(f"the tests fail as they are:\n{done.stdout}{done.stderr}", file=sys.stderr)
-            sys.exit(2)
-        rows = [line.split(" ") for line in pathlib.Path(file.name).read_text(encoding="utf-8").splitlines()]
-    return {line: (int(times), needed == "1") for times, needed, line in rows}
+def passed(program, tests, seeds):
+    """{line of a barrier: (times passed, whether it alone orders accesses)}, of all seeds together."""
+    found = {}
+    for seed in seeds:
+        with tempfile.NamedTemporaryFile() as file:
+            done = run(program, tests, BARRIERS=file.name, SEED=seed)
+            if done.returncode:
+                print(f"the tests fail as they are:\n{done.stdout}{done.stderr}", file=sys.stderr)
+                sys.exit(2)
+            for line in pathlib.Path(file.name).read_text(encoding="utf-8").splitlines():
+                times, needed, place = line.split(" ")
+                before = found.get(place, (0, False))
+                found[place] = (before[0] + int(times), before[1] or needed == "1")
+    return found
 
 
 def missed(program, tests, place):
     """What notices that the barrier is missing, or None."""
-    done = run(program, tests, STOP=1, WITHOUT=place)
+    done = run(program, tests, STOP=1, WITHOUT=place, SEED=1)
     report = re.search(r"^ptx: (\w+)", done.stderr, re.M)
     return None if done.returncode == 0 else report[1] if report else "a test"
 
@@ -100,11 +128,15 @@ def self_test():
     assert any(p.startswith("unmask/step/decide.hpp:") for p in written())
     assert len(forwards()) >= 3
     assert not set(forwards()) & set(written())
+    names = names_of(written())
+    assert len(set(names.values())) == len(names) and not any("?" in name for name in names.values())
+    assert "`step/rank.hpp`, `store_ranks`" in names.values()
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--seeds", default="1")
     parser.add_argument("--filter", default="", help="a regular expression for the names of tests")
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--write")
@@ -114,9 +146,10 @@ def main():
         self_test()
         return 0
     tests = ":".join(tests_of(options.program, options.filter))
-    found = passed(options.program, tests)
+    found = passed(options.program, tests, options.seeds.split(","))
+    names = names_of(written())
     rows, wrong, left_out = [], False, 0
-    for place in written():
+    for place, name in names.items():
         times, is_needed = found.get(place, (0, False))
         said = "a race" if is_needed else "nothing" if times else "never passed"
         if times and ((is_needed and left_out < options.check) or (options.check and not is_needed)):
@@ -124,16 +157,21 @@ def main():
             really = missed(options.program, tests, place)
             said = (f"{really}, left out" if really else "nothing, left out") if is_needed or really else said
             wrong = wrong or (is_needed and not really)
-        why = next((why for (file, text), why in KEPT.items() if place.startswith(file + ":") and text in line_of(place)), None)
-        wrong = wrong or (said in ("never passed", "nothing") and why is None)
-        rows.append(f"| `{place.removeprefix('unmask/')}` | {times} | {said}{': ' + why if why else ''} |")
+        _, _, why = line_of(place).partition("// ")
+        if said in ("never passed", "nothing"):
+            wrong = wrong or not why
+            said += f"; kept: {why}" if why else ""
+        rows.append(f"| {name} | {times} | {said} |")
         print(rows[-1], flush=True)
-    text = [f"{len(rows)} barriers: {sum('| nothing' in r for r in rows)} that nothing notices, "
-            f"{sum('never passed' in r for r in rows)} never passed.", "",
+    kept = sum("; kept: " in row for row in rows)
+    text = [f"{len(rows)} barriers: {len(rows) - kept} that a run misses, {kept} kept for the reason in the code.", "",
             "| barrier | times passed by warps | noticed by |", "| --- | ---: | --- |", *rows, ""]
     print(text[0])
     if options.write:
-        pathlib.Path(options.write).write_text("\n".join(text), encoding="utf-8")
+        page = pathlib.Path(options.write)
+        before, heading, below = page.read_text(encoding="utf-8").partition("## Barriers\n")
+        said = re.split(r"^\d+ barriers: ", below, maxsplit=1, flags=re.M)[0]
+        page.write_text(before + heading + said + "\n".join(text), encoding="utf-8")
     return int(wrong)
 
 

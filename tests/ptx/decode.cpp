@@ -695,6 +695,11 @@ class decoder {
       if (in.variant == 255 || !has("sync")) {
         fail("instruction", text);
       }
+    } else if (opcode == "redux.sync.or.b32") {
+      in.kind = action::reduction;
+      in.to[0] = destination(args[0], 4, text);
+      in.args[0] = source(args[1], 4, text);
+      in.args[3] = source(args[2], 4, text);
     } else if (is("membar") || is("fence")) {
       in.kind = action::fence;
     } else {

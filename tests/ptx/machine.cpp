@@ -311,7 +311,8 @@ class launch_run {
       case action::block_barrier:
       case action::warp_barrier:
       case action::shuffle:
-      case action::vote: {
+      case action::vote:
+      case action::reduction: {
         if (lanes == 0 || (!left_out_.empty() && left_out_[pc])) {
           break;
         }
@@ -402,6 +403,14 @@ class launch_run {
       if (watches_) {
         b.clock.pass_barrier(w.index, lanes, origin_at(static_cast<std::uint32_t>(&in - code_)));
       }
+      return;
+    }
+    if (in.kind == action::reduction) {
+      const auto* const values = o.at<const std::uint32_t>(in.args[0]);
+      auto* const to = o.at<std::uint32_t>(in.to[0]);
+      std::uint32_t all = 0;
+      for_each_lane(lanes, [&](unsigned lane) { all |= values[lane]; });
+      for_each_lane(lanes, [&](unsigned lane) { to[lane] = all; });
       return;
     }
     if (in.kind == action::vote) {
@@ -1013,7 +1022,9 @@ std::string machine::caller_in(const std::string& source) const {
   std::string rest = source;
   for (std::size_t end = 0; (end = rest.find('<')) != std::string::npos;) {
     const std::string first = rest.substr(0, end);
-    if (std::find(how_.forwards.begin(), how_.forwards.end(), first) == how_.forwards.end()) {
+    const bool is_syncwarp = first.starts_with("sm_30_intrinsics.hpp");  // an inline function there
+    if (!is_syncwarp &&
+        std::find(how_.forwards.begin(), how_.forwards.end(), first) == how_.forwards.end()) {
       break;
     }
     rest = rest.substr(end + 1);

@@ -87,6 +87,24 @@ __global__ void barrier_before_the_next_round(int* out) {
 }
 
 template <bool Right>
+__global__ void updated_behind_the_reads(int* out) {
+  __shared__ int s;
+  if (threadIdx.x == 0) {
+    s = 1;
+  }
+  __syncthreads();
+  const int before = s;
+  if (Right) {
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    s += 1;
+  }
+  __syncthreads();
+  out[threadIdx.x] = before + s;
+}
+
+template <bool Right>
 __global__ void warp_barrier_for_a_warp(int* out) {
   __shared__ int s[threads];
   s[threadIdx.x] = static_cast<int>(threadIdx.x);
@@ -233,6 +251,17 @@ __global__ void shuffle_from_one_in_the_mask(int* out) {
   }
 }
 
+// Another result than the bits of those in the mask is out of bounds.
+template <bool Right>
+__global__ void reduction_of_those_who_are_there(int* out) {
+  if (threadIdx.x % 32 >= 16) {
+    return;
+  }
+  const unsigned mask = Right ? 0x0000ffffU : 0xffffffffU;
+  const unsigned all = __reduce_or_sync(mask, 1U << threadIdx.x % 32);
+  out[all == 0x0000ffffU ? threadIdx.x : threads] = 1;
+}
+
 template <bool Right>
 __global__ void warp_barrier_or_block_barrier(int* out) {
   if (threadIdx.x % 32 < 16) {
@@ -343,6 +372,12 @@ const std::vector<planted>& planted_defects() {
          const buffer out(one);
          UNMASK_BOTH(barrier_before_the_next_round, 1, out);
        }},
+      {"updated_behind_the_reads",
+       "race at byte 0 of shared memory",
+       [](bool is_right) {
+         const buffer out(one);
+         UNMASK_BOTH(updated_behind_the_reads, 1, out);
+       }},
       {"warp_barrier_for_a_warp",
        "race at byte",
        [](bool is_right) {
@@ -414,6 +449,12 @@ const std::vector<planted>& planted_defects() {
        [](bool is_right) {
          const buffer out(one);
          UNMASK_BOTH(shuffle_from_one_in_the_mask, 1, out);
+       }},
+      {"reduction_of_those_who_are_there",
+       "returned",
+       [](bool is_right) {
+         const buffer out(one);
+         UNMASK_BOTH(reduction_of_those_who_are_there, 1, out);
        }},
       {"warp_barrier_or_block_barrier",
        "deadlock",

@@ -8,7 +8,9 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "ptx/runtime.hpp"
 
@@ -96,6 +98,39 @@ TEST(Barriers, OfWhichARunSaysThatTheyAreNeededAreMissedWhereTheyAreLeftOut) {
     }
   }
   EXPECT_GT(found, 8) << "hardly any barrier was left out";
+}
+
+// A run says so of each barrier of these: those before a release and behind an acquire, of a block
+// and of a warp, and one between the reads of others and what follows a read of the thread's own.
+TEST(Barriers, AreNeededForOtherBlocksAndForReadsBeforeAWrite) {
+  const std::map<std::string_view, std::size_t> barriers = {{"barrier_between", 1},
+                                                            {"last_block_adds", 2},
+                                                            {"one_lane_acquires", 2},
+                                                            {"updated_behind_the_reads", 3}};
+  std::size_t found = 0;
+  for (const planted& p : planted_defects()) {
+    const auto wanted = barriers.find(p.name);
+    if (wanted == barriers.end()) {
+      continue;
+    }
+    ++found;
+    for (std::uint64_t seed = 1; seed < 5; ++seed) {
+      device().use({.seed = seed, .resident = 2, .watches_races = true, .barriers = "/dev/null"});
+      p.run(true);
+      static_cast<void>(cudaDeviceSynchronize());
+      EXPECT_TRUE(device().take_reports().empty());
+      const auto lines = device().needed_barriers();
+      EXPECT_EQ(std::count_if(lines.begin(),
+                              lines.end(),
+                              [](const std::string& line) {
+                                return line.find("planted.cu") != std::string::npos;
+                              }),
+                static_cast<std::ptrdiff_t>(wanted->second))
+          << p.name << ", seed " << seed;
+      device().forget_barriers();
+    }
+  }
+  EXPECT_EQ(found, barriers.size());
 }
 
 TEST(Schedule, AStreamWorksWhenTheHostWaits) {

@@ -72,6 +72,7 @@ enum class action : std::uint8_t {
   warp_barrier,
   shuffle,
   vote,
+  reduction,
   fence,
 };
 

@@ -98,6 +98,24 @@ class access_history {
   std::vector<std::unique_ptr<std::array<cell, page_bytes / 4>>> pages_;
 };
 
+/// The last barriers that threads passed, as far back as they are of one place in the sources.
+struct last_barriers {
+  std::uint32_t origin = 0;
+  /// Time of the last of them, and of the last one of another place; 0 if there is none.
+  std::uint32_t at = 0;
+  std::uint32_t other_at = 0;
+
+  void pass(std::uint32_t now, std::uint32_t of) {
+    other_at = at != 0 && of != origin ? at : other_at;
+    at = now;
+    origin = of;
+  }
+  /// True if they order an access of that time before what follows, and no other barrier does.
+  [[nodiscard]] bool alone_order(std::uint32_t stamp) const {
+    return other_at <= stamp && stamp < at;
+  }
+};
+
 /// What was released: by one thread, or the union of others.
 struct knowledge {
   std::vector<std::shared_ptr<const knowledge>> parents;
@@ -107,10 +125,15 @@ struct knowledge {
   std::uint32_t warp = 0;
   std::uint32_t before = 0;
   std::array<std::uint32_t, warp_size> lanes_before{};
+  /// The lane that released, and what it came from: barriers of its block, and of its warp, too.
+  unsigned releaser = 0;
+  last_barriers barriers_of_block;
+  last_barriers barriers_of_warp;
 
   struct about_block {
     std::uint32_t before = 0;
     std::unordered_map<std::uint32_t, std::array<std::uint32_t, warp_size>> warps;
+    std::vector<const knowledge*> released;
   };
   using flat = std::unordered_map<std::uint32_t, about_block>;
   mutable std::unique_ptr<flat> walked;
@@ -134,6 +157,28 @@ struct knowledge {
     return w != found->second.warps.end() && stamp < w->second[lane];
   }
 
+  /// The place of the barriers without which it would not include an access that it includes. None
+  /// if there is another order.
+  [[nodiscard]] std::optional<std::uint32_t> ordered_by(std::uint32_t block_of_access,
+                                                        std::uint32_t warp_of_access,
+                                                        unsigned lane_of_access,
+                                                        std::uint32_t stamp) const {
+    std::optional<std::uint32_t> origin;
+    for (const knowledge* const k : walked->at(block_of_access).released) {
+      const bool is_of_warp = k->warp == warp_of_access;
+      if (stamp >= k->before && !(is_of_warp && stamp < k->lanes_before[lane_of_access])) {
+        continue;  // does not include it
+      }
+      const last_barriers& last = is_of_warp ? k->barriers_of_warp : k->barriers_of_block;
+      if ((is_of_warp && lane_of_access == k->releaser) || !last.alone_order(stamp) ||
+          (origin && *origin != last.origin)) {
+        return std::nullopt;
+      }
+      origin = last.origin;
+    }
+    return origin;
+  }
+
   /// The union of two.
   [[nodiscard]] static std::shared_ptr<const knowledge>
   join(const std::shared_ptr<const knowledge>& a, const std::shared_ptr<const knowledge>& b) {
@@ -155,6 +200,7 @@ struct knowledge {
       open.pop_back();
       if (k.has_own) {
         about_block& about = (*walked)[k.block];
+        about.released.push_back(&k);
         about.before = std::max(about.before, k.before);
         auto& lanes = about.warps[k.warp];
         for (unsigned lane = 0; lane < warp_size; ++lane) {
@@ -178,7 +224,7 @@ class block_clock {
   block_clock(std::uint32_t block, unsigned warps)
       : block_(block)
       , threads_(std::size_t{warps} * warp_size)
-      , warp_passes_(warps) {}
+      , of_warps_(warps) {}
 
   [[nodiscard]] std::uint32_t now() const { return now_; }
   [[nodiscard]] std::uint32_t block() const { return block_; }
@@ -186,21 +232,24 @@ class block_clock {
   /// All threads met, at a barrier of some place in the sources.
   void pass_barrier(std::uint32_t origin) {
     ++now_;
-    passes_.push_back({now_, origin});
+    of_block_.pass(now_, origin);
+    for (last_barriers& of_warp : of_warps_) {
+      of_warp.pass(now_, origin);
+    }
     knowledge_ptr all;
     for (const thread& t : threads_) {
       all = knowledge::join(all, t.knows);
     }
     for (thread& t : threads_) {
       t.before = now_;
-      t.knows = all;
+      t.learn(all, origin);
     }
   }
 
   /// These lanes of a warp met.
   void pass_barrier(unsigned warp, lane_mask lanes, std::uint32_t origin) {
     ++now_;
-    warp_passes_[warp].push_back({now_, origin});
+    of_warps_[warp].pass(now_, origin);
     thread* const threads = threads_.data() + std::size_t{warp} * warp_size;
     thread all;
     for_each_lane(lanes, [&](unsigned lane) {
@@ -212,7 +261,11 @@ class block_clock {
       all.knows = knowledge::join(all.knows, t.knows);
     });
     for_each_lane(lanes, [&](unsigned lane) { all.lanes_before[lane] = now_; });
-    for_each_lane(lanes, [&](unsigned lane) { threads[lane] = all; });
+    for_each_lane(lanes, [&](unsigned lane) {
+      threads[lane].before = all.before;
+      threads[lane].lanes_before = all.lanes_before;
+      threads[lane].learn(all.knows, origin);
+    });
   }
 
   /// What a thread releases, with what it joins.
@@ -226,6 +279,9 @@ class block_clock {
     released->before = t.before;
     released->lanes_before = t.lanes_before;
     released->lanes_before[lane] = now_;
+    released->releaser = lane;
+    released->barriers_of_block = of_block_;
+    released->barriers_of_warp = of_warps_[warp];
     for (const knowledge_ptr& parent : {t.knows, joined}) {
       if (parent != nullptr) {
         released->parents.push_back(parent);
@@ -236,6 +292,7 @@ class block_clock {
   void acquire(unsigned warp, unsigned lane, const knowledge_ptr& released) {
     thread& t = threads_[std::size_t{warp} * warp_size + lane];
     t.knows = knowledge::join(t.knows, released);
+    t.knew = knowledge::join(t.knew, released);
   }
 
   /// The time before which all of these lanes know everything of their block.
@@ -247,27 +304,37 @@ class block_clock {
     return least;
   }
 
-  /// The one place whose barriers alone order an access before what a thread of its block does now,
-  /// so that without them the two would race. None if there is another order, or may be.
-  [[nodiscard]] std::optional<std::uint32_t> ordered_by(
-      unsigned warp, unsigned lane, const access& a, unsigned of_lane, unsigned warps) const {
-    const unsigned of_warp = a.warp % warps;
-    if (a.warp / warps != block_ || (of_warp == warp && of_lane == lane) ||
-        threads_[std::size_t{warp} * warp_size + lane].knows != nullptr) {
-      return std::nullopt;
-    }
-    std::optional<std::uint32_t> origin;
-    const auto is_alone = [&](const std::vector<pass>& passes) {
-      for (auto at = passes.rbegin(); at != passes.rend() && at->time > a.stamp; ++at) {
-        if (origin && *origin != at->origin) {
-          return false;
-        }
-        origin = at->origin;
+  /// Time of the last barrier of the block that is of another place than the last ones: to an
+  /// access before it no single place matters.
+  [[nodiscard]] std::uint32_t other_barrier_at() const { return of_block_.other_at; }
+
+  /// Marks each place whose barriers alone order an access of another thread before what a thread
+  /// does now, so that without them the two would race. None if there is another order, or may be.
+  void note_order(unsigned warp,
+                  unsigned lane,
+                  const access& a,
+                  unsigned of_lane,
+                  unsigned warps,
+                  std::vector<char>& needed) const {
+    const thread& t = threads_[std::size_t{warp} * warp_size + lane];
+    const std::uint32_t block = a.warp / warps;
+    const std::uint32_t of_warp = a.warp % warps;
+    if (t.knows != nullptr && t.knows->includes(block, of_warp, of_lane, a.stamp)) {
+      if (block == block_) {
+        return;
       }
-      return true;
-    };
-    const bool is = is_alone(passes_) && (of_warp != warp || is_alone(warp_passes_[warp]));
-    return is ? origin : std::nullopt;
+      if (t.knew == nullptr || !t.knew->includes(block, of_warp, of_lane, a.stamp)) {
+        needed[t.learnt_at] = 1;
+      }
+      if (const auto origin = t.knows->ordered_by(block, of_warp, of_lane, a.stamp)) {
+        needed[*origin] = 1;
+      }
+      return;
+    }
+    const last_barriers& last = of_warp == warp ? of_warps_[warp] : of_block_;
+    if (block == block_ && last.alone_order(a.stamp)) {
+      needed[last.origin] = 1;
+    }
   }
 
   /// True if an access happened before what a thread does now. `warps` of a block.
@@ -290,18 +357,22 @@ class block_clock {
     std::uint32_t before = 0;
     std::array<std::uint32_t, warp_size> lanes_before{};
     knowledge_ptr knows;
-  };
+    /// What it would know without the last barriers, which are of one place.
+    knowledge_ptr knew;
+    std::uint32_t learnt_at = UINT32_MAX;
 
-  struct pass {
-    std::uint32_t time = 0;
-    std::uint32_t origin = 0;
+    void learn(const knowledge_ptr& all, std::uint32_t origin) {
+      knew = origin == learnt_at ? knew : knows;
+      knows = all;
+      learnt_at = origin;
+    }
   };
 
   std::uint32_t block_;
   std::uint32_t now_ = 1;
   std::vector<thread> threads_;
-  std::vector<pass> passes_;
-  std::vector<std::vector<pass>> warp_passes_;
+  last_barriers of_block_;
+  std::vector<last_barriers> of_warps_;  // with those of the block
 };
 
 /// Adds an access to the history of a word. Returns an earlier one that races with it, if any.
@@ -339,8 +410,10 @@ class block_clock {
         last.lanes |= now.lanes;
         return race;
       }
+      const bool stands_for_it = needed == nullptr || last.stamp < clock.other_barrier_at() ||
+                                 (last.warp == now.warp && (last.lanes & ~now.lanes) == 0);
       if (last.bytes == now.bytes && last.kind == now.kind && last.warp / warps == clock.block() &&
-          last.stamp < known) {
+          last.stamp < known && stands_for_it) {
         last = now;
         return race;
       }
@@ -357,9 +430,11 @@ class block_clock {
     }
     if (needed != nullptr && (a.bytes & now.bytes) != 0 && conflict(a.kind, now.kind)) {
       for_each_lane(a.lanes, [&](unsigned of_lane) {
-        const auto lane = static_cast<unsigned>(std::countr_zero(now.lanes));
-        if (const auto origin = clock.ordered_by(warp, lane, a, of_lane, warps)) {
-          (*needed)[*origin] = 1;
+        const lane_mask others =
+            a.warp == now.warp ? now.lanes & ~(lane_mask{1} << of_lane) : now.lanes;
+        if (others != 0) {
+          const auto lane = static_cast<unsigned>(std::countr_zero(others));
+          clock.note_order(warp, lane, a, of_lane, warps, *needed);
         }
       });
     }
