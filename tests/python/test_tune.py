@@ -34,6 +34,8 @@ def test_finds_the_lowest_threshold_that_is_right_often_enough():
     assert all(threshold_of(p.policy) is not None for p in found.points)
     assert [r.right for r in found.best.each].count(True) == found.best.right
     assert found.against_rival.problems == 400
+    assert repr(found) == (f"Tuned(best='{found.best.policy}', reaches={found.reaches}, "
+                           f"checked={found.checked!r}, rival={found.rival!r})")
 
 
 def test_says_that_nothing_reaches_the_target():
