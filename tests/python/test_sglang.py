@@ -300,10 +300,44 @@ def test_what_cannot_be_honoured_is_refused(params, message):
     assert error is not None and error.startswith("Unmask: ") and message in error
 
 
-def test_log_probabilities_of_sglang_are_refused():
+@pytest.mark.parametrize("field", ["return_logprob", "custom_logit_processor", "watermark"])
+def test_fields_that_sglang_reads_itself_are_refused(field):
     request = Request([5] * 4)
-    request.return_logprob = True
-    assert "return_logprob is not supported" in algorithms.algo_name_to_cls["Unmask"].validate_request(request)
+    setattr(request.sampling_params if field == "watermark" else request, field, True)
+    assert f"{field} is not supported" in algorithms.algo_name_to_cls["Unmask"].validate_request(request)
+
+
+@pytest.mark.parametrize("params, tokens", [
+    ({"temperature": 0}, {1}),
+    ({"temperature": 3, "top_k": 3}, {1, 2, 3}),
+    ({"top_p": 0.15}, {1, 2}),  # each token of these logits has .905 times the probability of the one before
+    ({"min_p": 0.85}, {1, 2}),
+    ({"logit_bias": {"7": 5.0}}, {7}),
+])
+def test_what_is_drawn_is_what_a_field_allows(params, tokens):
+    request = Request([5] * 4, policy="tokens_per_step(2)", **params)
+    served([request], falling)
+    assert set(request.answer) == tokens and len(request.answer) == 40
+
+
+def test_a_temperature_draws():
+    hot, seeded, again = requests = [
+        Request([5] * 4, policy="tokens_per_step(2)", temperature=3, sampling_seed=seed) for seed in (1, 2, 2)]
+    served(requests, falling)
+    assert len(set(hot.answer)) > 5 and seeded.answer == again.answer != hot.answer
+
+
+def test_the_page_has_every_field_of_a_request_and_a_test_of_it(repository):
+    page = (repository / "examples" / "bindings" / "python" / "docs" / "sglang.md").read_text()
+    table = page[page.index("| parameter | is | test |") :].split("\n\n")[0]
+    rows = [line.split("|") for line in table.splitlines()[2:]]
+    tested = {name: re.findall(r"`(test_\w+)`", row[3]) for row in rows for name in re.findall(r"`(\w+)`", row[1])}
+    own = {"stop_strs", "stop_regex_strs", "stop_str_max_len", "stop_regex_max_len", "is_normalized"}  # SGLang makes them
+    fields = set(SamplingParams.__struct_fields__) - own
+    assert fields - set(tested) == set()
+    assert set(tested) - fields == {"return_logprob", "custom_logit_processor"}
+    for name, tests in tested.items():
+        assert tests and all(callable(globals().get(test)) for test in tests), (name, tests)
 
 
 def test_penalties_reach_over_blocks():
@@ -356,6 +390,25 @@ def test_answers_obey_a_language_over_blocks(policy):
     assert not re.fullmatch("(ab|cde){8,}f", "".join(chr(96 + t) for t in free.answer))
     short = Request([30] * 5, tokenizer=Letters(), policy=policy, regex="(ab|cde){8,}f", max_new_tokens=16)
     assert "max_new_tokens must be at least 17, the fewest tokens of regex, got 16" in type(served([], None)).validate_request(short)
+
+
+class Digits(Letters):
+    """The characters of a JSON integer."""
+
+    def decode_single_token_bytes(self, token):
+        if not 1 <= token <= 11:
+            raise KeyError(token)
+        return b"-0123456789"[token - 1 : token]
+
+
+def test_an_answer_obeys_a_json_schema():
+    pytest.importorskip("outlines_core")
+    given = [Request([30] * n, tokenizer=Digits(), json_schema=json.dumps({"type": "integer"}), policy="threshold(0.3)")
+             for n in (5, 16)]
+    served(given, random_logits)
+    for request in given:
+        text = "".join("-0123456789"[t - 1] for t in request.answer)
+        assert text and str(json.loads(text)) == text and request.sampling_params.json_schema is None
 
 
 def test_requests_of_a_batch_are_as_alone():
