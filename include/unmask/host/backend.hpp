@@ -17,6 +17,7 @@
 #include <unmask/step/layer_choice.hpp>
 #include <unmask/step/state_bytes.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <span>
@@ -260,11 +261,9 @@ class on_host::workspace {
   void read_again(index_t slot, index_t i);
   /// True if a sequence with constraints may read rows again.
   [[nodiscard]] bool keeps_rows() const {
-    bool any = false;
-    for (const auto& answer : answers_) {
-      any = any || (answer.get() != nullptr && answer.get()->reads_again());
-    }
-    return any;
+    return std::any_of(answers_.begin(), answers_.end(), [](const auto& answer) {
+      return answer.get() != nullptr && answer.get()->reads_again();
+    });
   }
   /// Removes the rows of a step.
   void clear_rows();
@@ -308,8 +307,8 @@ class on_host::workspace {
         slots_[i].state == nullptr ? wanted : wanted.joined(slots_[i].needs);
     std::size_t rows = step::most_rows(needs, capacity_);
     for (std::size_t k = 0; k < slots_.size(); ++k) {
-      rows +=
-          k != i && slots_[k].state != nullptr ? step::most_rows(slots_[k].needs, capacity_) : 0;
+      const bool counts = k != i && slots_[k].state != nullptr;
+      rows += counts ? step::most_rows(slots_[k].needs, capacity_) : 0;
     }
     rows_.reserve(kind, rows);
     if (slots_[i].state == nullptr || needs != slots_[i].needs) {
@@ -320,8 +319,7 @@ class on_host::workspace {
     }
   }
   /// The memory of a slot with these needs at `base`; without needs its status alone.
-  [[nodiscard]] step::slot_memory<Policy>
-  slot_at(std::size_t slot, std::byte* base, const step::slot_needs& needs) {
+  [[nodiscard]] auto slot_at(std::size_t slot, std::byte* base, const step::slot_needs& needs) {
     auto m = step::slot_at<Policy>(base, needs, capacity_, static_cast<index_t>(slot));
     m.status = &statuses_[slot];
     return m;
