@@ -357,7 +357,7 @@ class block_clock {
     std::uint32_t before = 0;
     std::array<std::uint32_t, warp_size> lanes_before{};
     knowledge_ptr knows;
-    /// What it would know without the last barriers, which are of one place.
+    /// The same as if the last barriers, which are of one place, were not there.
     knowledge_ptr knew;
     std::uint32_t learnt_at = UINT32_MAX;
 
