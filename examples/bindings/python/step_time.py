@@ -55,7 +55,6 @@ for dtype in (torch.float32, torch.bfloat16):
     print(f"{dtype}: unmask {milliseconds(step):.3f}, PyTorch {theirs:.3f}")
 
 
-
 def in_blocks(rows):
     """A Block for each request."""
     blocks = [unmask.Block(f"threshold({THRESHOLD})", length=LENGTH, vocab=VOCAB, mask_token=MASK) for _ in rows]
