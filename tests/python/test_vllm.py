@@ -104,18 +104,24 @@ class Model:
         return self.own[:n] + self.near[0][left] + self.near[1][right] + self.near[2][canvas]
 
 
+def begin(sampler, requests):
+    """Adds requests {slot: sampling parameters}, in the order given, with their prompts; the slots."""
+    for slot, params in requests.items():
+        sampler.diffusion_states.add_request(slot)
+        sampler.add_request(slot, params)
+    sampler.apply_staged_writes()
+    slots = list(requests)
+    sampler(torch.zeros(0, VOCAB), batch(slots, [0] * len(slots)))
+    return slots
+
+
 def serve(sampler, model, requests, steps=STEPS + 3, shared=None):
     """Runs requests {slot: sampling parameters} in the order given; what each slot emitted and went through.
 
     `shared` are the columns of logits that vLLM computes where all requests have one allowed set.
     """
     states, drafts = sampler.diffusion_states, sampler.req_states.draft_tokens
-    for slot, params in requests.items():
-        states.add_request(slot)
-        sampler.add_request(slot, params)
-    sampler.apply_staged_writes()
-    slots = list(requests)
-    sampler(torch.zeros(0, VOCAB), batch(slots, [0] * len(slots)))
+    slots = begin(sampler, requests)
     log, emitted, logprobs = {s: [] for s in slots}, {s: [] for s in slots}, {}
     widths = {s: int(states.canvas_width_np[s]) for s in slots}
     for _ in range(steps):
@@ -237,7 +243,7 @@ def test_draws_of_vllm_depend_on_it(vllm):
 
 def test_the_seed_of_a_request_decides_its_draws(vllm, monkeypatch):
     errors = []
-    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
+    monkeypatch.setattr("unmask.vllm._requests.logger.error", lambda *a: errors.append(a))
 
     def canvases(seed=None, extra=None):
         request = params(vllm, seed=seed, extra=extra)
@@ -347,7 +353,7 @@ def test_a_canvas_may_be_cut_short(vllm):
 
 def test_a_request_may_name_a_policy(vllm, monkeypatch):
     errors = []
-    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(a))
+    monkeypatch.setattr("unmask.vllm._requests.logger.error", lambda *a: errors.append(a))
     model = Model(7, 1.0)
     own = "by_entropy + entropy_bound(0.5) + canvas(2)"
     file = "by_entropy + canvas(2) + calibrated_threshold('profile.json')"
@@ -494,7 +500,7 @@ def test_a_constraint_goes_over_the_canvases_of_an_answer(vllm):
 def test_a_constraint_that_cannot_be_obeyed_leaves_an_empty_answer(vllm, monkeypatch):
     pytest.importorskip("outlines_core")
     errors = []
-    monkeypatch.setattr(vllm.plugin.logger, "error", lambda *a: errors.append(str(a[1])))
+    monkeypatch.setattr("unmask.vllm._requests.logger.error", lambda *a: errors.append(str(a[1])))
     for asked, says in [("a", "must be a dict"), ({"regex": "(a"}, "does not take"), ({"choice": ["a" * 40]}, "needs at least")]:
         request = params(vllm, extra=dict(unmask_constraint=asked), max_tokens=CANVAS)
         emitted, _, _ = serve(constrained(vllm), Model(3, 1.0), {0: request})
@@ -542,12 +548,7 @@ def masked_ours(n, policy, steps=BLOCK, **options):
 def serve_blocks(sampler, model, requests, blocks=2, widths=None):
     """Runs requests {slot: sampling parameters} over some blocks each: the blocks, the canvases of each pass, log-probs."""
     states, drafts = sampler.diffusion_states, sampler.req_states.draft_tokens
-    for slot, request in requests.items():
-        states.add_request(slot)
-        sampler.add_request(slot, request)
-    sampler.apply_staged_writes()
-    slots = list(requests)
-    sampler(torch.zeros(0, VOCAB), batch(slots, [0] * len(slots)))
+    slots = begin(sampler, requests)
     emitted, log, logprobs = ({s: [] for s in slots} for _ in range(3))
     for _ in range(blocks * (BLOCK + 1)):
         running = [s for s in slots if len(emitted[s]) < blocks]

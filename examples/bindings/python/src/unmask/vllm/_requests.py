@@ -5,12 +5,15 @@ An exception in a sampler would end the engine, so what cannot be honoured is lo
 """
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
+import numpy as np
+import torch
 from vllm.logger import init_logger
+from vllm.model_executor.models.diffusion_gemma import _concat_logprob_stashes
 
 from .. import constraints
-from .._unmask import Constraint, Vocabulary
+from .._unmask import Constraint, Field, Session, Vocabulary
 
 logger = init_logger(__name__)
 
@@ -23,6 +26,21 @@ REFUSED = {
     "probe": "vLLM has no place for its answers; ask for logprob_token_ids",
     "replay": "a trace belongs to one sequence",
 }
+
+
+def server_settings(state: Any) -> tuple[Optional[str], Optional[int], int]:
+    """The policy of --additional-config, the model's EOS token and the threads; None is what is not given."""
+    config = state.vllm_config.additional_config
+    config = config if isinstance(config, dict) else {}
+    eos = getattr(state.model_config.hf_text_config, "eos_token_id", None)
+    return config.get("unmask_policy"), eos if isinstance(eos, int) else None, config.get("unmask_threads", 1)
+
+
+def joined(stashes: list[Any]) -> Any:
+    """The log-probs of a batch from those of its requests, None for one that emits none."""
+    sizes = [0 if s is None else len(s.logprobs) for s in stashes]
+    there = [s for s in stashes if s is not None]
+    return _concat_logprob_stashes(there, np.cumsum([0, *sizes[:-1]]).tolist()) if there else None
 
 
 def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: int | None) -> Constraint:
@@ -90,3 +108,45 @@ class Named:
             logger.error("unmask_seed of a request must be an integer, got %r; it is drawn", wanted)
             return otherwise
         return wanted
+
+
+class Answer:
+    """The policy, seed and language of a request, and how far its answer has come: by canvases, or by blocks."""
+
+    def __init__(self, policy: str, seed: int, language: Optional[Constraint], most_tokens: Optional[int]) -> None:
+        self.policy, self.seed, self.language, self.most_tokens = policy, seed, language, most_tokens
+        self.language_state: Optional[int] = None
+        self.block = 0
+
+    def start(self, session: Session, slot: int, tokens: torch.Tensor, **options: Any) -> None:
+        """Starts the block, which obeys its part of the language. One that cannot be obeyed leaves the answer empty."""
+        if self.language is NOTHING:
+            return
+        length = len(tokens)
+        try:
+            session.start(
+                slot, tokens, prompt_length=0, block_length=length,
+                seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64, constraint=self._field(length), **options,
+            )
+        except ValueError as error:
+            if self.language is None:
+                raise
+            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
+            self.language = NOTHING
+
+    def leave(self, session: Session, slot: int, length: int) -> None:
+        """The block is part of the answer: the next one goes on where its language stands."""
+        if self.language is not None and self.language is not NOTHING:
+            self.language_state = session.constraint_state(slot)
+        if self.most_tokens is not None:
+            self.most_tokens -= length
+        self.block += 1
+
+    def _field(self, length: int) -> Optional[Field]:
+        """The part of the language in a block of so many tokens."""
+        if self.language is None:
+            return None
+        left = self.most_tokens
+        after = None if left is None else max(left - length, 0)
+        end = length if left is None else max(min(length, left), 0)
+        return Field(self.language, 0, end, tokens_after=after, state=self.language_state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 import numpy as np
 import torch
@@ -11,15 +11,14 @@ from vllm.model_executor.models.diffusion_gemma import (
     DiffusionGemmaForConditionalGeneration,
     DiffusionGemmaModelState,
     DiffusionSampler,
-    _concat_logprob_stashes,
 )
 from vllm.utils.torch_utils import async_tensor_h2d
 from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 
 from .. import _text
-from .._unmask import Ending, Field, Session, Vocabulary
-from ._requests import NOTHING, REFUSED, Named, logger, words_of
+from .._unmask import Ending, Session, Vocabulary
+from ._requests import NOTHING, REFUSED, Answer, Named, joined, server_settings, words_of
 
 GENERATION_CONFIG = "generation_config"
 
@@ -52,15 +51,11 @@ class ModelState(DiffusionGemmaModelState):
     def custom_sampler(self, sampler: Any) -> tuple[Any, Any] | None:
         """vLLM's own sampler, or UnmaskSampler if `unmask_policy` is in --additional-config."""
         custom = super().custom_sampler(sampler)
-        config = self.vllm_config.additional_config
-        policy = config.get("unmask_policy") if isinstance(config, dict) else None
+        policy, eos, threads = server_settings(self)
         if custom is None or policy is None:
             return custom
         if policy == GENERATION_CONFIG:
             policy = policy_of(self.gen_config, self.diffusion_states.max_denoising_steps)
-        eos = getattr(self.model_config.hf_text_config, "eos_token_id", None)
-        threads = config.get("unmask_threads", 1)
-        eos = eos if isinstance(eos, int) else None
         words = functools.partial(words_of, self.model_config, 0, eos, self.gen_config)
         return UnmaskSampler(custom[0], policy, eos, threads, words), custom[1]
 
@@ -167,10 +162,7 @@ class UnmaskSampler(Named, DiffusionSampler):
         self.req_states.draft_tokens[all_slots, : self.canvas_length] = self.diffusion_states.canvas[all_slots]
 
         stashes = [self._pending_logprobs.pop(s, None) if s in emitted else None for s in slots.tolist()]
-        sizes = [0 if s is None else s.logprobs.shape[0] for s in stashes]
-        there = [s for s in stashes if s is not None]
-        logprobs = _concat_logprob_stashes(there, np.cumsum([0, *sizes[:-1]]).tolist()) if there else None
-        return self._build_output(input_batch, sampled, num_sampled, counts, logits.device, logprobs)
+        return self._build_output(input_batch, sampled, num_sampled, counts, logits.device, joined(stashes))
 
     def _advance(self, slot: int, logits: torch.Tensor) -> bool:
         """One step of a request; whether its canvas is to be emitted."""
@@ -240,7 +232,7 @@ class UnmaskSampler(Named, DiffusionSampler):
         )
 
 
-class _Request:
+class _Request(Answer):
     """One request: its session, and the canvas that the session writes."""
 
     def __init__(
@@ -255,25 +247,22 @@ class _Request:
         language: Any = None,
         most_tokens: int | None = None,
     ) -> None:
-        self.language, self.most_tokens, self.language_state = language, most_tokens, None
         if language is not None:  # its canvas ends in the language where the policy ends it
             policy = f"{policy} + max_steps({most_steps})"
-        self.policy, self.options, self.width, self.seed, self.most_steps = policy, options, width, seed, most_steps
+        super().__init__(policy, seed, language, most_tokens)
+        self.options, self.width, self.most_steps = options, width, most_steps
         self.seed_canvas = seed_canvas
         self.fixed = torch.zeros(width, dtype=torch.bool)
         if seed_canvas is not None:
             self.fixed[pinned] = True
         self.canvas = _text.arguments(policy, "canvas")
-        self.block = -1
+        self.session: Optional[Session] = None
         self.steps = 0
 
     def begin(self) -> None:
         """The next canvas of random tokens."""
-        if self.block >= 0 and self.language not in (None, NOTHING):
-            self.language_state = self.session.constraint_state(0)
-        if self.block >= 0 and self.most_tokens is not None:
-            self.most_tokens -= len(self.tokens)
-        self.block += 1
+        if self.session is not None:
+            self.leave(self.session, 0, len(self.tokens))
         self._start(self.width)
 
     def _start(self, length: int) -> None:
@@ -282,32 +271,7 @@ class _Request:
         if self.seed_canvas is not None:
             self.tokens[:] = torch.as_tensor(self.seed_canvas[:length], dtype=torch.int32)
         self.session = Session(self.policy, length=length, window=length, **self.options)
-        if self.language is NOTHING:
-            return
-        try:
-            self.session.start(
-                0,
-                self.tokens,
-                prompt_length=0,
-                block_length=length,
-                editable=~self.fixed[:length],
-                seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64,
-                constraint=self._field(length),
-            )
-        except ValueError as error:
-            if self.language is None:
-                raise
-            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
-            self.language = NOTHING
-
-    def _field(self, length: int) -> Field | None:
-        """The part of the language in the next canvas."""
-        if self.language is None:
-            return None
-        left = self.most_tokens
-        after = None if left is None else max(left - length, 0)
-        end = length if left is None else max(min(length, left), 0)
-        return Field(self.language, 0, end, tokens_after=after, state=self.language_state)
+        self.start(self.session, 0, self.tokens, editable=~self.fixed[:length])
 
     def temperature(self) -> float:
         """Of the next step."""

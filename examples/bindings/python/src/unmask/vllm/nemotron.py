@@ -7,7 +7,6 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 import torch
-from vllm.model_executor.models.diffusion_gemma import _concat_logprob_stashes
 from vllm.model_executor.models.nemotron_dllm import (
     MaskedDiffusionSampler,
     NemotronLabsDiffusionForBlockDiffusion,
@@ -18,8 +17,8 @@ from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 
 from .. import _settings, _text
-from .._unmask import Constraint, Ending, Field, Session, Vocabulary
-from ._requests import NOTHING, REFUSED, Named, logger, words_of
+from .._unmask import Constraint, Ending, Session, Vocabulary
+from ._requests import NOTHING, REFUSED, Answer, Named, joined, logger, server_settings, words_of
 
 SELECTION_POLICY = "selection_policy"
 _BLOCKS = "vLLM chooses the blocks: canvas_length of --diffusion-config"
@@ -72,18 +71,15 @@ class ModelState(NemotronLabsDiffusionModelState):
     def custom_sampler(self, sampler: Any) -> tuple[Any, Any] | None:
         """vLLM's own sampler, or UnmaskSampler if `unmask_policy` is in --additional-config."""
         custom = super().custom_sampler(sampler)
-        config = self.vllm_config.additional_config
-        policy = config.get("unmask_policy") if isinstance(config, dict) else None
+        policy, eos, threads = server_settings(self)
         if custom is None or policy is None:
             return custom
         states = self.diffusion_states
         if policy == SELECTION_POLICY:
             policy = policy_of(self.selection_policy, states.max_denoising_steps, self.confidence_threshold)
-        eos = getattr(self.model_config.hf_text_config, "eos_token_id", None)
-        eos = eos if isinstance(eos, int) else None
         words = functools.partial(words_of, self.model_config, states.mask_token_id, eos,
                                   self.model_config.try_get_generation_config())
-        return UnmaskSampler(custom[0], policy, eos, config.get("unmask_threads", 1), words), custom[1]
+        return UnmaskSampler(custom[0], policy, eos, threads, words), custom[1]
 
 
 class UnmaskSampler(Named, MaskedDiffusionSampler):
@@ -178,10 +174,7 @@ class UnmaskSampler(Named, MaskedDiffusionSampler):
         all_slots = input_batch.idx_mapping[:num_reqs].long()
         self.req_states.draft_tokens[all_slots, : self.canvas_length] = states.canvas[all_slots]
 
-        sizes = [0 if s is None else len(s.logprobs) for s in stashes]
-        there = [s for s in stashes if s is not None]
-        logprobs = _concat_logprob_stashes(there, np.cumsum([0, *sizes[:-1]]).tolist()) if there else None
-        return self._build_output(input_batch, sampled, num_sampled, counts, logprobs_tensors=logprobs)
+        return self._build_output(input_batch, sampled, num_sampled, counts, logprobs_tensors=joined(stashes))
 
     def _end(self, slot: int) -> None:
         """The next block of a request, of masks."""
@@ -221,15 +214,13 @@ class UnmaskSampler(Named, MaskedDiffusionSampler):
             states.is_encoder_phase[slot] = ended
 
 
-class _Request:
+class _Request(Answer):
     """A request, and the block of it that is being decoded."""
 
     def __init__(self, policy: str, seed: int, language: Optional[Constraint], most_tokens: Optional[int],
                  mask_token: int) -> None:
-        self.policy, self.seed, self.language = policy, seed, language
-        self.most_tokens, self.mask_token = most_tokens, mask_token
-        self.language_state: Optional[int] = None
-        self.block = 0
+        super().__init__(policy, seed, language, most_tokens)
+        self.mask_token = mask_token
         self.steps = 0
         self.tokens = torch.empty(0, dtype=torch.int32)
         self.scores: Optional[tuple[torch.Tensor, ...]] = None  # of the block's tokens, each when it was committed
@@ -242,36 +233,12 @@ class _Request:
         self.steps = 0
         self.scores = None
         self.tokens = torch.full((count,), self.mask_token, dtype=torch.int32)
-        if self.language is NOTHING:
-            return
-        try:
-            session.start(
-                slot, self.tokens, prompt_length=0, block_length=count, policy=self.policy,
-                seed=(self.seed + 0x9E3779B97F4A7C15 * self.block) % 2**64, constraint=self._field(count),
-            )
-        except ValueError as error:
-            if self.language is None:
-                raise
-            logger.error("unmask_constraint of a request: %s; its answer is empty", error)
-            self.language = NOTHING
+        self.start(session, slot, self.tokens, policy=self.policy)
 
     def next_block(self, session: Session, slot: int) -> None:
-        if self.language is not None and self.language is not NOTHING:
-            self.language_state = session.constraint_state(slot)
+        self.leave(session, slot, len(self.tokens))
         session.cancel(slot)
-        if self.most_tokens is not None:
-            self.most_tokens -= len(self.tokens)
-        self.block += 1
         self.steps = 0
-
-    def _field(self, length: int) -> Optional[Field]:
-        """The part of the language in the block."""
-        if self.language is None:
-            return None
-        left = self.most_tokens
-        after = None if left is None else max(left - length, 0)
-        end = length if left is None else max(min(length, left), 0)
-        return Field(self.language, 0, end, tokens_after=after, state=self.language_state)
 
     def note(self, wrote: list[int], logits: torch.Tensor, most: int) -> None:
         """Keeps the log-probs of the tokens that a step wrote, under the distribution that they were drawn from."""
