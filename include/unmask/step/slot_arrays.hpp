@@ -194,9 +194,11 @@ struct slot_needs {
   friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;
 };
 
-/// Most tokens that a step writes: one at each position, and those of a branch.
-[[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity) {
-  return capacity.window + (capacity.branches > 0 ? max_placed : 1);
+/// Most tokens that a step writes: one at each position of the window, and those of a branch where
+/// its sequence may have `branches`.
+[[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity,
+                                                       bool branches) {
+  return capacity.window + (branches ? max_placed : 1);
 }
 
 /// Memory of one slot that is the same for every policy, in the backend's space: pointers into one
@@ -248,9 +250,10 @@ struct slot_arrays {
   /// Only with a beam.
   beam_state* beam = at.take<beam_state>(needs.beams ? 1 : 0);
   /// Tokens that the last step committed.
-  commit_entry* entries = at.take<commit_entry>(most_commits(capacity));
+  commit_entry* entries = at.take<commit_entry>(most_commits(capacity, needs.branches > 0));
   /// Candidates of the last step, and the reasons of the roles. Only with session_capacity::trace.
-  candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? most_commits(capacity) : 0);
+  candidate_entry* traced =
+      at.take<candidate_entry>(capacity.trace ? most_commits(capacity, needs.branches > 0) : 0);
   role_reason* reasons = at.take<role_reason>(capacity.trace ? window : 0);
   /// [window][probes]: probe results of the step, no_token if there is none; and those of the last
   /// step without gaps. Only with a probe.
