@@ -76,12 +76,17 @@ enum class role : std::uint8_t {
   remasked,       ///< committed; a part remasks it
   passed,         ///< accepted, and passed by the gate; accepted again when the gate is done
   passed_forced,  ///< the same of a forced one
-  refused         ///< accepted or replaced, but refused by the gate
+  refused,        ///< accepted or replaced, but refused by the gate
+  refused_forced  ///< the same of a forced one
 };
 
 /// True for a candidate that the step commits.
 [[nodiscard]] UNMASK_HD constexpr bool is_accepted(role r) {
   return r == role::accepted || r == role::forced;
+}
+/// True for one that the gate refuses.
+[[nodiscard]] UNMASK_HD constexpr bool is_refused(role r) {
+  return r == role::refused || r == role::refused_forced;
 }
 
 /// A committed token that a pass hides.
