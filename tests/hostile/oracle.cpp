@@ -95,6 +95,109 @@ class bans {
   token_id end_;
 };
 
+/// Which tokens the constraints of a sequence leave possible, by sets of states before and after
+/// each position. Shares no code with the library.
+class fields_oracle {
+ public:
+  fields_oracle(const scenario& s, const sequence_plan& q)
+      : q_(q) {
+    if (q.fields.empty()) {
+      return;
+    }
+    const testing::language& l = *s.language;
+    vocab_ = static_cast<std::size_t>(s.model.vocab);
+    states_ = l.bytes.accepting.size();
+    start_ = set{1} << l.bytes.start;
+    ends_ = set{1} << states_;  // after an EOS token
+    for (std::size_t state = 0; state <= states_; ++state) {
+      const bool is_end = state == states_;
+      ends_ |= !is_end && l.bytes.accepting[state] != 0 ? set{1} << state : 0;
+      for (token_id v = 0; v < s.model.vocab; ++v) {
+        const std::uint32_t next =
+            l.walk({&v, 1}, is_end ? testing::language::ended : static_cast<std::uint32_t>(state));
+        next_.push_back(next == dead_state                 ? 0
+                        : next == testing::language::ended ? set{1} << states_
+                                                           : set{1} << next);
+      }
+    }
+  }
+
+  [[nodiscard]] bool has(index_t p) const {
+    return std::any_of(q_.fields.begin(), q_.fields.end(), [&](const field_plan& f) {
+      return range{f.first, f.last}.contains(p - q_.shape.prompt_length);
+    });
+  }
+
+  /// The tokens that are possible at each position of a field, if the other tokens stay, and
+  /// whether there is a string for each field. `usable(p, v)`: whether nothing else forbids a
+  /// token; `token(p)`: that of a position, no_token if it is masked.
+  struct answer {
+    std::map<index_t, std::vector<bool>> possible;
+    bool can_be_completed = true;
+  };
+  [[nodiscard]] answer of(const auto& usable, const auto& token) const {
+    answer a;
+    for (const field_plan& f : q_.fields) {
+      const index_t first = q_.shape.prompt_length + f.first;
+      const auto size = static_cast<std::size_t>(f.last - f.first);
+      std::vector<set> before(size + 1, start_);
+      std::vector<set> after(size + 1, ends_);  // from which the rest can be written
+      std::vector<std::vector<bool>> may(size);
+      for (std::size_t i = 0; i < size; ++i) {
+        const index_t p = first + static_cast<index_t>(i);
+        for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
+          may[i].push_back(token(p) == no_token ? usable(p, v) : token(p) == v);
+        }
+        before[i + 1] = 0;
+        for_each_move(may[i], [&](std::size_t from, set to) {
+          before[i + 1] |= (before[i] >> from & 1U) != 0 ? to : 0;
+        });
+      }
+      for (std::size_t i = size; i-- > 0;) {
+        after[i] = 0;
+        for_each_move(may[i], [&](std::size_t from, set to) {
+          after[i] |= (after[i + 1] & to) != 0 ? set{1} << from : 0;
+        });
+      }
+      a.can_be_completed = a.can_be_completed && (after[0] & start_) != 0;
+      for (std::size_t i = 0; i < size; ++i) {
+        const index_t p = first + static_cast<index_t>(i);
+        std::vector<bool>& here = a.possible[p];
+        for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
+          bool any = false;
+          for (std::size_t from = 0; from <= states_; ++from) {
+            any = any || ((before[i] >> from & 1U) != 0 && (after[i + 1] & move(from, v)) != 0);
+          }
+          here.push_back(any && usable(p, v));
+        }
+      }
+    }
+    return a;
+  }
+
+ private:
+  using set = std::uint32_t;
+  [[nodiscard]] set move(std::size_t from, token_id v) const {
+    return next_[from * vocab_ + static_cast<std::size_t>(v)];
+  }
+  void for_each_move(const std::vector<bool>& may, const auto& use) const {
+    for (std::size_t from = 0; from <= states_; ++from) {
+      for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
+        if (may[static_cast<std::size_t>(v)]) {
+          use(from, move(from, v));
+        }
+      }
+    }
+  }
+
+  const sequence_plan& q_;
+  std::size_t vocab_ = 0;
+  std::size_t states_ = 0;
+  set start_ = 0;
+  set ends_ = 0;
+  std::vector<set> next_;  ///< by state and token
+};
+
 /// Result of a naive read of a row.
 struct reading {
   bool is_valid = false;     ///< no NaN, and a finite best
@@ -110,6 +213,7 @@ class sequence_oracle {
       , g_(q_.shape)
       , f_(f)
       , bans_(b)
+      , fields_(s, q_)
       , waits_(bound_of(s, q_).waits)
       , suppressed_(q_.suppressed.begin(), q_.suppressed.end()) {
     if (s.model.suppress_mask) {
@@ -131,13 +235,19 @@ class sequence_oracle {
       const token_id token = now.tokens[at(p)];
       if (marks_[at(p)] == mark::masked && !f_.renoises) {
         const bool is_filled = now.report.end != ending::running && token == s_.model.eos_token;
-        expect(token == s_.model.mask_token || is_filled, "a masked position holds a mask", p);
+        const bool is_certain = std::any_of(
+            now.commits.begin(), now.commits.end(), [&](const auto& e) { return e.position == p; });
+        expect(token == s_.model.mask_token || is_filled || is_certain,
+               "a masked position holds a mask",
+               p);
       }
     }
-    expect(now.report.forwards == 0 && now.report.committed == 0 && now.commits.empty(),
+    expect(now.report.forwards == 0 && now.report.committed == now.report.filled &&
+               static_cast<index_t>(now.commits.size()) == now.report.filled,
            "a report",
            "something happened before the first step");
     before_ = now;
+    check_filled_at_start(now);
     if (f_.moves) {
       check_moved(now);
     } else {
@@ -170,14 +280,17 @@ class sequence_oracle {
       return;
     }
     const index_t winner = winner_of(now);
+    possible_ = answer_now();
     read(now, rows, winner);
     check_request(now);
     check_lists(now);
     check_candidates(now);
     const index_t committed = apply(now, winner);
     check_progress(now, committed);
+    check_filled(now);
     fill(now);
     check_rest(now);
+    check_constraints(now);
     check_heads(now);
     before_ = now;
   }
@@ -264,6 +377,7 @@ class sequence_oracle {
         for (const given_row& given : rows[k]) {
           if (given.row == row) {
             rows_[p] = given;
+            rows_[p].possible = fields_.has(p) ? possible_.possible[p] : std::vector<bool>();
           }
         }
       }
@@ -273,6 +387,73 @@ class sequence_oracle {
   [[nodiscard]] bool is_masked(const given_row& row, token_id v) const {
     return !row.allowed.empty() && ((row.allowed[at(v) / 32] >> (at(v) % 32)) & 1U) == 0;
   }
+  [[nodiscard]] bool is_free(const given_row& row, token_id v) const {
+    return suppressed_.count(v) == 0 && (row.possible.empty() || row.possible[at(v)]);
+  }
+
+  /// What the constraints leave possible now.
+  [[nodiscard]] fields_oracle::answer answer_now() const {
+    return fields_.of(
+        [&](index_t p, token_id v) {
+          return suppressed_.count(v) == 0 && bans_.allow(v, p - g_.prompt_length);
+        },
+        [&](index_t p) { return is_masked(p) ? no_token : before_.tokens[at(p)]; });
+  }
+
+  /// Tokens that are certain before the first step. They become part of what was before it.
+  void check_filled_at_start(const step_record& now) {
+    for (index_t p = 0; p < g_.length; ++p) {
+      before_.tokens[at(p)] = is_masked(p) ? s_.model.mask_token : given_[at(p)];
+    }
+    const auto possible = answer_now();
+    for (const commit_entry& e : now.commits) {
+      const bool is_right =
+          fields_.has(e.position) && is_masked(e.position) && e.step == -1 && is_only(possible, e);
+      expect(is_right, "a token that is certain", e.position);
+      marks_[at(e.position)] = mark::committed;
+      before_.tokens[at(e.position)] = e.token;
+    }
+    before_.tokens = now.tokens;
+    check_constraints(now);
+  }
+  /// Whether the token of an entry is the only one that is possible there.
+  [[nodiscard]] static bool is_only(const fields_oracle::answer& now, const commit_entry& e) {
+    const std::vector<bool>& here = now.possible.at(e.position);
+    return here[at(e.token)] && std::count(here.begin(), here.end(), true) == 1;
+  }
+
+  /// No other token than one that was filled in is possible. Before the end fills the others.
+  void check_filled(const step_record& now) {
+    if (q_.fields.empty()) {
+      return;
+    }
+    before_.tokens = now.tokens;
+    const auto possible = answer_now();
+    for (const candidate_entry& e : now.candidates) {
+      expect(e.outcome != candidate_outcome::filled || is_only(possible, e),
+             "a token that is certain",
+             e.position);
+    }
+  }
+
+  /// Every field can be completed, and a sequence that ends by itself has strings of the language.
+  void check_constraints(const step_record& now) {
+    if (q_.fields.empty()) {
+      return;
+    }
+    before_.tokens = now.tokens;
+    const bool can_be = answer_now().can_be_completed;
+    const bool has_ended = now.report.end != ending::running;
+    const bool is_whole = masked_count() == 0;
+    const bool by_itself = now.report.end == ending::complete;
+    expect(can_be || (has_ended && !by_itself), "a constraint", "its fields cannot be completed");
+    expect(!by_itself || now.report.constraint_met, "a constraint", "complete, and not met");
+    expect(!has_ended || now.report.constraint_met == (is_whole && can_be),
+           "a report",
+           "constraint_met",
+           now.report.constraint_met ? 1 : 0,
+           is_whole && can_be ? 1 : 0);
+  }
 
   [[nodiscard]] reading read_row(const given_row& row) const {
     reading r;
@@ -280,7 +461,7 @@ class sequence_oracle {
     double best = -std::numeric_limits<double>::infinity();
     bool has_nan = false;
     for (token_id v = 0; v < s_.model.vocab; ++v) {
-      if (suppressed_.count(v) != 0 || is_masked(row, v)) {
+      if (!is_free(row, v) || is_masked(row, v)) {
         continue;
       }
       const double z = double(row.logits[at(v)]);
@@ -350,9 +531,10 @@ class sequence_oracle {
     for (const candidate_entry& e : now.candidates) {
       expect(e.position > last, "candidates() ascends", e.position);
       last = e.position;
-      const bool was_committed = e.outcome == candidate_outcome::replaced ||
-                                 e.outcome == candidate_outcome::remasked ||
-                                 e.outcome == candidate_outcome::kept;
+      const bool was_committed =
+          e.outcome == candidate_outcome::replaced || e.outcome == candidate_outcome::remasked ||
+          e.outcome == candidate_outcome::kept ||
+          (e.outcome == candidate_outcome::refused && marks_[at(e.position)] == mark::committed);
       expect(e.position < g_.length &&
                  (was_committed ? f_.rewrites && marks_[at(e.position)] == mark::committed
                                 : is_masked(e.position)),
@@ -360,7 +542,8 @@ class sequence_oracle {
              e.position);
       expect(e.outcome != candidate_outcome::kept || f_.remasks, "a kept candidate", e.position);
       const bool has_part =
-          e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced;
+          e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced &&
+          e.outcome != candidate_outcome::refused && e.outcome != candidate_outcome::filled;
       expect(has_part ? e.part >= 0 && e.part < f_.parts : e.part == -1,
              "part of a candidate",
              std::to_string(e.part) + " at position " + std::to_string(e.position));
@@ -383,9 +566,8 @@ class sequence_oracle {
   /// Suppressed tokens are never committed; what row mask and parts forbid, only where they leave
   /// nothing together: then the row mask is disregarded first.
   void check_allowed(const commit_entry& e, const given_row& row) const {
-    const auto is_free = [&](token_id v) { return suppressed_.count(v) == 0; };
     const auto is_listed = [&](token_id v) {
-      return is_free(v) && bans_.allow(v, e.position - g_.prompt_length);
+      return is_free(row, v) && bans_.allow(v, e.position - g_.prompt_length);
     };
     const auto is_allowed = [&](token_id v) { return is_listed(v) && !is_masked(row, v); };
     const auto any = [&](const auto& holds) {
@@ -399,7 +581,8 @@ class sequence_oracle {
     const std::string what = "token " + std::to_string(e.token) + " at position " +
                              std::to_string(e.position) +
                              (e.log_probability > -HUGE_VALF ? "" : " of an invalid row");
-    expect(is_free(e.token), "no suppressed token", what);
+    expect(suppressed_.count(e.token) == 0, "no suppressed token", what);
+    expect(is_free(row, e.token), "a token that a constraint leaves possible", what);
     expect(is_listed(e.token) || !any(is_listed), "lists", what);
     expect(is_allowed(e.token) || !any(is_allowed), "row mask", what);
   }
@@ -422,6 +605,20 @@ class sequence_oracle {
              what + " instead of " + std::to_string(r.best));
       expect(is_reported_valid || !(r.is_valid && r.is_moderate), "a valid row", what);
     }
+  }
+
+  /// Whether a token comes from the constraints and not from the row: it was certain, it took the
+  /// place of a refused one as nothing else was committed, or the row was read again.
+  [[nodiscard]] bool is_of_constraint(const commit_entry& e, const step_record& now) const {
+    if (!fields_.has(e.position)) {
+      return false;
+    }
+    const auto c = std::find_if(now.candidates.begin(), now.candidates.end(), [&](const auto& x) {
+      return x.position == e.position;
+    });
+    return now.report.second_reads > before_.report.second_reads ||
+           (c != now.candidates.end() &&
+            (c->outcome == candidate_outcome::filled || c->outcome == candidate_outcome::forced));
   }
 
   /// Takes over what the step committed. Returns how many positions it committed.
@@ -451,7 +648,8 @@ class sequence_oracle {
         const auto row = rows.find(e.position);
         const bool is_old = f_.renoises && s_.engine.restless_grammar;  // of an earlier row
         const bool is_eos = m == mark::committed && is_filled(e, now);
-        if (row != rows.end() && !is_old && !is_eos && !(is_placed && rows.empty())) {
+        if (row != rows.end() && !is_old && !is_eos && !(is_placed && rows.empty()) &&
+            !is_of_constraint(e, now)) {
           f_.renoises ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
         }
       }
@@ -588,7 +786,7 @@ class sequence_oracle {
     const given_row& row = found->second;
     std::vector<token_id> order;
     for (token_id v = 0; v < s_.model.vocab; ++v) {
-      if (suppressed_.count(v) == 0 && !is_masked(row, v) && row.logits[at(v)] > -HUGE_VALF) {
+      if (is_free(row, v) && !is_masked(row, v) && row.logits[at(v)] > -HUGE_VALF) {
         order.push_back(v);
       }
     }
@@ -672,6 +870,8 @@ class sequence_oracle {
   const sequence_shape& g_;
   const facts& f_;
   const bans& bans_;
+  fields_oracle fields_;
+  fields_oracle::answer possible_;
   std::int64_t waits_;
   bool was_masked_ = false;  ///< anything that was decided about
   std::set<token_id> suppressed_;

@@ -7,6 +7,10 @@
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
+#if defined(UNMASK_RED_ZONES)
+#  include <sanitizer/asan_interface.h>
+#endif
+
 /// State of a slot that is the same for every policy.
 namespace UNMASK_NAMESPACE::step {
 
@@ -155,6 +159,13 @@ class array_layout {
         base_ == nullptr || count == 0 ? nullptr : reinterpret_cast<T*>(base_ + used_);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
     used_ += (bytes + alignment - 1) / alignment * alignment;
+#if defined(UNMASK_RED_ZONES)  // of tests with the address sanitizer
+    if (result != nullptr) {
+      std::byte* const end = reinterpret_cast<std::byte*>(result) + bytes;
+      ASAN_POISON_MEMORY_REGION(end, static_cast<std::size_t>(base_ + used_ + alignment - end));
+    }
+    used_ += alignment;
+#endif
     return result;
   }
   [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
