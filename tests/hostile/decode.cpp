@@ -405,6 +405,9 @@ class decoder {
   }
   void cancel(std::size_t i) {
     running& r = running_[i];
+    std::vector<token_id> kept = r.tokens;
+    r.tokens.swap(kept);  // the library no longer reads them
+    std::vector<token_id>().swap(kept);
     session_->cancel(r.slot);
     r.is_over = true;
     step_record now = record(i, {}, {});

@@ -9,6 +9,8 @@
 #include <set>
 #include <span>
 
+#include "hostile/fields_oracle.hpp"
+
 namespace unmask::hostile {
 
 namespace {
@@ -93,109 +95,6 @@ class bans {
  private:
   named_policy parts_;
   token_id end_;
-};
-
-/// Which tokens the constraints of a sequence leave possible, by sets of states before and after
-/// each position. Shares no code with the library.
-class fields_oracle {
- public:
-  fields_oracle(const scenario& s, const sequence_plan& q)
-      : q_(q) {
-    if (q.fields.empty()) {
-      return;
-    }
-    const testing::language& l = *s.language;
-    vocab_ = static_cast<std::size_t>(s.model.vocab);
-    states_ = l.bytes.accepting.size();
-    start_ = set{1} << l.bytes.start;
-    ends_ = set{1} << states_;  // after an EOS token
-    for (std::size_t state = 0; state <= states_; ++state) {
-      const bool is_end = state == states_;
-      ends_ |= !is_end && l.bytes.accepting[state] != 0 ? set{1} << state : 0;
-      for (token_id v = 0; v < s.model.vocab; ++v) {
-        const std::uint32_t next =
-            l.walk({&v, 1}, is_end ? testing::language::ended : static_cast<std::uint32_t>(state));
-        next_.push_back(next == dead_state                 ? 0
-                        : next == testing::language::ended ? set{1} << states_
-                                                           : set{1} << next);
-      }
-    }
-  }
-
-  [[nodiscard]] bool has(index_t p) const {
-    return std::any_of(q_.fields.begin(), q_.fields.end(), [&](const field_plan& f) {
-      return range{f.first, f.last}.contains(p - q_.shape.prompt_length);
-    });
-  }
-
-  /// The tokens that are possible at each position of a field, if the other tokens stay, and
-  /// whether there is a string for each field. `usable(p, v)`: whether nothing else forbids a
-  /// token; `token(p)`: that of a position, no_token if it is masked.
-  struct answer {
-    std::map<index_t, std::vector<bool>> possible;
-    bool can_be_completed = true;
-  };
-  [[nodiscard]] answer of(const auto& usable, const auto& token) const {
-    answer a;
-    for (const field_plan& f : q_.fields) {
-      const index_t first = q_.shape.prompt_length + f.first;
-      const auto size = static_cast<std::size_t>(f.last - f.first);
-      std::vector<set> before(size + 1, start_);
-      std::vector<set> after(size + 1, ends_);  // from which the rest can be written
-      std::vector<std::vector<bool>> may(size);
-      for (std::size_t i = 0; i < size; ++i) {
-        const index_t p = first + static_cast<index_t>(i);
-        for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
-          may[i].push_back(token(p) == no_token ? usable(p, v) : token(p) == v);
-        }
-        before[i + 1] = 0;
-        for_each_move(may[i], [&](std::size_t from, set to) {
-          before[i + 1] |= (before[i] >> from & 1U) != 0 ? to : 0;
-        });
-      }
-      for (std::size_t i = size; i-- > 0;) {
-        after[i] = 0;
-        for_each_move(may[i], [&](std::size_t from, set to) {
-          after[i] |= (after[i + 1] & to) != 0 ? set{1} << from : 0;
-        });
-      }
-      a.can_be_completed = a.can_be_completed && (after[0] & start_) != 0;
-      for (std::size_t i = 0; i < size; ++i) {
-        const index_t p = first + static_cast<index_t>(i);
-        std::vector<bool>& here = a.possible[p];
-        for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
-          bool any = false;
-          for (std::size_t from = 0; from <= states_; ++from) {
-            any = any || ((before[i] >> from & 1U) != 0 && (after[i + 1] & move(from, v)) != 0);
-          }
-          here.push_back(any && usable(p, v));
-        }
-      }
-    }
-    return a;
-  }
-
- private:
-  using set = std::uint32_t;
-  [[nodiscard]] set move(std::size_t from, token_id v) const {
-    return next_[from * vocab_ + static_cast<std::size_t>(v)];
-  }
-  void for_each_move(const std::vector<bool>& may, const auto& use) const {
-    for (std::size_t from = 0; from <= states_; ++from) {
-      for (token_id v = 0; v < static_cast<token_id>(vocab_); ++v) {
-        if (may[static_cast<std::size_t>(v)]) {
-          use(from, move(from, v));
-        }
-      }
-    }
-  }
-
-  const sequence_plan& q_;
-  std::size_t vocab_ = 0;
-  std::size_t states_ = 0;
-  set start_ = 0;
-  set ends_ = 0;
-  std::vector<set> next_;  ///< by state and token
 };
 
 /// Result of a naive read of a row.
@@ -444,7 +343,10 @@ class sequence_oracle {
     before_.tokens = now.tokens;
     const bool can_be = answer_now().can_be_completed;
     const bool has_ended = now.report.end != ending::running;
-    const bool is_whole = masked_count() == 0;
+    bool is_whole = true;
+    for (index_t p = 0; p < g_.length; ++p) {
+      is_whole = is_whole && !(is_masked(p) && fields_.has(p));
+    }
     const bool by_itself = now.report.end == ending::complete;
     expect(can_be || (has_ended && !by_itself), "a constraint", "its fields cannot be completed");
     expect(!by_itself || now.report.constraint_met, "a constraint", "complete, and not met");
@@ -534,7 +436,8 @@ class sequence_oracle {
       const bool was_committed =
           e.outcome == candidate_outcome::replaced || e.outcome == candidate_outcome::remasked ||
           e.outcome == candidate_outcome::kept ||
-          (e.outcome == candidate_outcome::refused && marks_[at(e.position)] == mark::committed);
+          (marks_[at(e.position)] == mark::committed &&  // an edit, or remasked and filled again
+           (e.outcome == candidate_outcome::refused || e.outcome == candidate_outcome::filled));
       expect(e.position < g_.length &&
                  (was_committed ? f_.rewrites && marks_[at(e.position)] == mark::committed
                                 : is_masked(e.position)),
@@ -607,6 +510,13 @@ class sequence_oracle {
     }
   }
 
+  /// Whether a part masks a committed token in the step, and nothing else is possible there.
+  [[nodiscard]] bool is_filled_again(index_t p, const step_record& now) const {
+    return marks_[at(p)] == mark::committed &&
+           std::any_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
+             return c.position == p && c.outcome == candidate_outcome::filled;
+           });
+  }
   /// Whether a token comes from the constraints and not from the row: it was certain, it took the
   /// place of a refused one as nothing else was committed, or the row was read again.
   [[nodiscard]] bool is_of_constraint(const commit_entry& e, const step_record& now) const {
@@ -634,7 +544,7 @@ class sequence_oracle {
       expect(m == mark::masked || f_.rewrites, "a committed token", e.position);
       expect(
           e.position >= streamed || (f_.rewrites && !f_.checks), "what was streamed", e.position);
-      committed += m == mark::masked ? 1 : 0;
+      committed += m == mark::masked || is_filled_again(e.position, now) ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
       const bool is_drafted =  // rows of some draft, or of members of a beam
           (f_.drafts && now.planned.places(now.planned.branches, e.position)) ||
@@ -780,7 +690,8 @@ class sequence_oracle {
     }
     expect(std::fabs(sum - 1.0) < 1e-4, "the shares of soft tokens", p);
     const auto found = rows_.find(p);
-    if (f_.edits_rows || s_.engine.has_guidance || found == rows_.end()) {
+    if (f_.edits_rows || s_.engine.has_guidance || found == rows_.end() ||
+        f_.renoises) {  // a temperature may make logits equal, or infinite
       return;
     }
     const given_row& row = found->second;
@@ -804,8 +715,7 @@ class sequence_oracle {
     }
     for (std::size_t k = 0; k < head.size(); ++k) {
       expect(head[k].token == order[k], "the most probable tokens", p);
-      expect(f_.renoises ||  // at the temperature of the step
-                 std::fabs(double(head[k].probability) - weight(order[k]) / all) < 1e-5,
+      expect(std::fabs(double(head[k].probability) - weight(order[k]) / all) < 1e-5,
              "the probability of a soft token",
              p);
     }
