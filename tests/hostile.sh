@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Random policies by name on random engines that go wrong, compiled with the optimiser and under the
-# address and undefined behaviour sanitizers:
+# Random policies by name on random engines that go wrong, constraints among them, compiled with the
+# optimiser and under the address and undefined behaviour sanitizers, then with bytes between the
+# arrays of a slot that nothing may touch:
 #
 #   bash tests/hostile.sh [SEED [DECODES [DECODES under sanitizers]]]    1, 100000 and 10000 by default
 #
@@ -26,6 +27,7 @@ run() {
 }
 run build/hostile "-O2" "${2:-100000}"
 run build/hostile_sanitized \
-  "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
+  "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer \
+-DUNMASK_RED_ZONES" \
   "${3:-10000}"
 exit "$status"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "hostile/decode.hpp"
 
+#include <unmask/constraint.hpp>
 #include <unmask/core/walk.hpp>
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
@@ -129,6 +130,16 @@ class decoder {
       , running_(s.sequences.size()) {
     for (const sequence_plan& q : s.sequences) {
       bounds_.push_back(bound_of(s, q));
+      for (const field_plan& f : q.fields) {
+        keeps_rows_ = keeps_rows_ || f.read_again || parts.draw.has_canvas;
+      }
+    }
+    if (s.language) {
+      try {
+        constraint_.emplace(s.language->bytes.view(), s.language->lifted_to(), limits_of(s, w));
+      } catch (const std::invalid_argument& e) {
+        throw refusal(e.what());
+      }
     }
   }
 
@@ -176,6 +187,15 @@ class decoder {
     if (!holds) {
       throw violation(promise, seen);
     }
+  }
+
+  /// Some repetitions have so little memory that it is cleared again and again.
+  [[nodiscard]] static constraint_limits limits_of(const scenario& s, const way& w) {
+    constraint_limits limits;
+    const bool is_little = w.mixed && s.model.vocab < 100;
+    limits.bytes = is_little ? 1 << 14 : 1 << 22;
+    limits.entries = is_little ? 16 : limits.entries;
+    return limits;
   }
 
   /// Makes the session, with no more room than is needed where that is enough.
@@ -232,8 +252,18 @@ class decoder {
   void start(index_t slot, std::size_t i, std::vector<token_id>& tokens) {
     const sequence_plan& q = s_.sequences[i];
     const auto count = static_cast<index_t>(tokens.size());
-    const start_options options{
-        .editable = q.editable, .suppressed = q.suppressed, .soft_tokens = q.soft_tokens};
+    std::vector<constrained_field> fields;
+    for (const field_plan& f : q.fields) {
+      fields.push_back({.language = &*constraint_,
+                        .first = f.first,
+                        .last = f.last,
+                        .fill = f.fill,
+                        .read_again = f.read_again});
+    }
+    const start_options options{.editable = q.editable,
+                                .suppressed = q.suppressed,
+                                .constraints = fields,
+                                .soft_tokens = q.soft_tokens};
     session_->start(slot, parts_, {tokens.data(), count}, q.shape, options);
   }
 
@@ -346,6 +376,9 @@ class decoder {
     copy(session_->probabilities(r.slot), now.probabilities);
     copy(session_->soft_tokens(r.slot), now.soft_tokens);
     copy(session_->alternatives(r.slot), now.alternatives);
+    for (std::size_t f = 0; f < s_.sequences[i].fields.size(); ++f) {
+      now.states.push_back(session_->constraint_state(r.slot, f));
+    }
     for (commit_entry& e : now.commits) {
       expect(e.slot == r.slot, "slot of a commit", std::to_string(e.slot));
       e.slot = 0;
@@ -372,6 +405,9 @@ class decoder {
   }
   void cancel(std::size_t i) {
     running& r = running_[i];
+    std::vector<token_id> kept = r.tokens;
+    r.tokens.swap(kept);  // the library no longer reads them
+    std::vector<token_id>().swap(kept);
     session_->cancel(r.slot);
     r.is_over = true;
     step_record now = record(i, {}, {});
@@ -397,6 +433,7 @@ class decoder {
 
   template <element T>
   void answer(const forward_request& request) {
+    const bool piecewise = way_.piecewise && !keeps_rows_;
     // Requested segments, by sequence.
     std::vector<std::vector<segment>> asked(running_.size());
     std::vector<std::vector<std::vector<given_row>>> given(running_.size());
@@ -431,7 +468,7 @@ class decoder {
       wanted[k] = pass<T>(k, place_of(sequence_in(s.slot), s));
       total += wanted[k].size();
     };
-    for (std::size_t k = 0; k < request.segments.size() && !way_.piecewise; ++k) {
+    for (std::size_t k = 0; k < request.segments.size() && !piecewise; ++k) {
       run_layers(k);
     }
     tensor<T> whole(s_, total);
@@ -439,19 +476,19 @@ class decoder {
     for (std::size_t k = 0; k < request.segments.size(); ++k) {
       const segment& s = request.segments[k];
       const std::size_t i = sequence_in(s.slot);
-      if (way_.piecewise) {
+      if (piecewise) {
         run_layers(k);
       }
       place p = place_of(i, s);
-      tensor<T> own(s_, way_.piecewise ? wanted[k].size() : 0);
+      tensor<T> own(s_, piecewise ? wanted[k].size() : 0);
       std::vector<given_row>& seen = given[i].emplace_back();
       for (std::size_t r = 0; r < wanted[k].size(); ++r) {
         p.where.row = wanted[k][r];
         p.where.tokens = p.tokens;
-        seen.push_back(way_.piecewise ? own.put(r, p.where) : whole.put(at++, p.where));
+        seen.push_back(piecewise ? own.put(r, p.where) : whole.put(at++, p.where));
         seen.back().row = wanted[k][r];
       }
-      if (way_.piecewise) {
+      if (piecewise) {
         if (wrong_) {
           wrong_->at_read(k, own.rows(wanted[k].size()));
         }
@@ -461,7 +498,7 @@ class decoder {
         }
       }
     }
-    if (way_.piecewise) {
+    if (piecewise) {
       session_->decide();
     } else {
       if (wrong_) {
@@ -603,6 +640,8 @@ class decoder {
   std::optional<std::vector<index_t>> chosen_;  ///< slots of the request that is out; none: all
   std::vector<running> running_;
   std::vector<bound> bounds_;
+  std::optional<constraint> constraint_;
+  bool keeps_rows_ = false;  ///< until a step is decided, because it may read them again
   /// Rows that the engine keeps, by slot and layer.
   template <element T>
   using memory_of = std::map<std::pair<index_t, index_t>, std::vector<T>>;
@@ -772,6 +811,7 @@ void compare(const std::vector<std::vector<step_record>>& got,
                          : !same(a.probabilities, b.probabilities) ? "probabilities"
                          : !same(a.soft_tokens, b.soft_tokens)     ? "soft tokens"
                          : !same(a.alternatives, b.alternatives)   ? "alternatives"
+                         : a.states != b.states                    ? "states of constraints"
                                                                    : nullptr;
       if (what != nullptr) {
         throw violation(how,

@@ -43,6 +43,7 @@ struct step_record {
   std::vector<token_probability> probabilities;
   std::vector<token_probability> soft_tokens;   ///< of positions that stayed masked
   std::vector<token_probability> alternatives;  ///< of positions that got a token
+  std::vector<std::uint32_t> states;            ///< constraint_state() of each field
 };
 
 /// A row from the engine, as read by a naive reader.
@@ -50,6 +51,7 @@ struct given_row {
   index_t row = 0;
   std::vector<float> logits;
   std::vector<std::uint32_t> allowed;  ///< empty: everything
+  std::vector<bool> possible;          ///< by the constraints, for the oracle; empty: everything
 };
 
 /// Sees each step of a sequence. Throws violation.

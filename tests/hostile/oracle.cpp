@@ -9,6 +9,8 @@
 #include <set>
 #include <span>
 
+#include "hostile/fields_oracle.hpp"
+
 namespace unmask::hostile {
 
 namespace {
@@ -110,6 +112,7 @@ class sequence_oracle {
       , g_(q_.shape)
       , f_(f)
       , bans_(b)
+      , fields_(s, q_)
       , waits_(bound_of(s, q_).waits)
       , suppressed_(q_.suppressed.begin(), q_.suppressed.end()) {
     if (s.model.suppress_mask) {
@@ -131,13 +134,19 @@ class sequence_oracle {
       const token_id token = now.tokens[at(p)];
       if (marks_[at(p)] == mark::masked && !f_.renoises) {
         const bool is_filled = now.report.end != ending::running && token == s_.model.eos_token;
-        expect(token == s_.model.mask_token || is_filled, "a masked position holds a mask", p);
+        const bool is_certain = std::any_of(
+            now.commits.begin(), now.commits.end(), [&](const auto& e) { return e.position == p; });
+        expect(token == s_.model.mask_token || is_filled || is_certain,
+               "a masked position holds a mask",
+               p);
       }
     }
-    expect(now.report.forwards == 0 && now.report.committed == 0 && now.commits.empty(),
+    expect(now.report.forwards == 0 && now.report.committed == now.report.filled &&
+               static_cast<index_t>(now.commits.size()) == now.report.filled,
            "a report",
            "something happened before the first step");
     before_ = now;
+    check_filled_at_start(now);
     if (f_.moves) {
       check_moved(now);
     } else {
@@ -170,14 +179,17 @@ class sequence_oracle {
       return;
     }
     const index_t winner = winner_of(now);
+    possible_ = answer_now();
     read(now, rows, winner);
     check_request(now);
     check_lists(now);
     check_candidates(now);
     const index_t committed = apply(now, winner);
     check_progress(now, committed);
+    check_filled(now);
     fill(now);
     check_rest(now);
+    check_constraints(now);
     check_heads(now);
     before_ = now;
   }
@@ -264,6 +276,7 @@ class sequence_oracle {
         for (const given_row& given : rows[k]) {
           if (given.row == row) {
             rows_[p] = given;
+            rows_[p].possible = fields_.has(p) ? possible_.possible[p] : std::vector<bool>();
           }
         }
       }
@@ -273,6 +286,76 @@ class sequence_oracle {
   [[nodiscard]] bool is_masked(const given_row& row, token_id v) const {
     return !row.allowed.empty() && ((row.allowed[at(v) / 32] >> (at(v) % 32)) & 1U) == 0;
   }
+  [[nodiscard]] bool is_free(const given_row& row, token_id v) const {
+    return suppressed_.count(v) == 0 && (row.possible.empty() || row.possible[at(v)]);
+  }
+
+  /// What the constraints leave possible now.
+  [[nodiscard]] fields_oracle::answer answer_now() const {
+    return fields_.of(
+        [&](index_t p, token_id v) {
+          return suppressed_.count(v) == 0 && bans_.allow(v, p - g_.prompt_length);
+        },
+        [&](index_t p) { return is_masked(p) ? no_token : before_.tokens[at(p)]; });
+  }
+
+  /// Tokens that are certain before the first step. They become part of what was before it.
+  void check_filled_at_start(const step_record& now) {
+    for (index_t p = 0; p < g_.length; ++p) {
+      before_.tokens[at(p)] = is_masked(p) ? s_.model.mask_token : given_[at(p)];
+    }
+    const auto possible = answer_now();
+    for (const commit_entry& e : now.commits) {
+      const bool is_right =
+          fields_.has(e.position) && is_masked(e.position) && e.step == -1 && is_only(possible, e);
+      expect(is_right, "a token that is certain", e.position);
+      marks_[at(e.position)] = mark::committed;
+      before_.tokens[at(e.position)] = e.token;
+    }
+    before_.tokens = now.tokens;
+    check_constraints(now);
+  }
+  /// Whether the token of an entry is the only one that is possible there.
+  [[nodiscard]] static bool is_only(const fields_oracle::answer& now, const commit_entry& e) {
+    const std::vector<bool>& here = now.possible.at(e.position);
+    return here[at(e.token)] && std::count(here.begin(), here.end(), true) == 1;
+  }
+
+  /// No other token than one that was filled in is possible. Before the end fills the others.
+  void check_filled(const step_record& now) {
+    if (q_.fields.empty()) {
+      return;
+    }
+    before_.tokens = now.tokens;
+    const auto possible = answer_now();
+    for (const candidate_entry& e : now.candidates) {
+      expect(e.outcome != candidate_outcome::filled || is_only(possible, e),
+             "a token that is certain",
+             e.position);
+    }
+  }
+
+  /// Every field can be completed, and a sequence that ends by itself has strings of the language.
+  void check_constraints(const step_record& now) {
+    if (q_.fields.empty()) {
+      return;
+    }
+    before_.tokens = now.tokens;
+    const bool can_be = answer_now().can_be_completed;
+    const bool has_ended = now.report.end != ending::running;
+    bool is_whole = true;
+    for (index_t p = 0; p < g_.length; ++p) {
+      is_whole = is_whole && !(is_masked(p) && fields_.has(p));
+    }
+    const bool by_itself = now.report.end == ending::complete;
+    expect(can_be || (has_ended && !by_itself), "a constraint", "its fields cannot be completed");
+    expect(!by_itself || now.report.constraint_met, "a constraint", "complete, and not met");
+    expect(!has_ended || now.report.constraint_met == (is_whole && can_be),
+           "a report",
+           "constraint_met",
+           now.report.constraint_met ? 1 : 0,
+           is_whole && can_be ? 1 : 0);
+  }
 
   [[nodiscard]] reading read_row(const given_row& row) const {
     reading r;
@@ -280,7 +363,7 @@ class sequence_oracle {
     double best = -std::numeric_limits<double>::infinity();
     bool has_nan = false;
     for (token_id v = 0; v < s_.model.vocab; ++v) {
-      if (suppressed_.count(v) != 0 || is_masked(row, v)) {
+      if (!is_free(row, v) || is_masked(row, v)) {
         continue;
       }
       const double z = double(row.logits[at(v)]);
@@ -350,9 +433,11 @@ class sequence_oracle {
     for (const candidate_entry& e : now.candidates) {
       expect(e.position > last, "candidates() ascends", e.position);
       last = e.position;
-      const bool was_committed = e.outcome == candidate_outcome::replaced ||
-                                 e.outcome == candidate_outcome::remasked ||
-                                 e.outcome == candidate_outcome::kept;
+      const bool was_committed =
+          e.outcome == candidate_outcome::replaced || e.outcome == candidate_outcome::remasked ||
+          e.outcome == candidate_outcome::kept ||
+          (marks_[at(e.position)] == mark::committed &&  // an edit, or remasked and filled again
+           (e.outcome == candidate_outcome::refused || e.outcome == candidate_outcome::filled));
       expect(e.position < g_.length &&
                  (was_committed ? f_.rewrites && marks_[at(e.position)] == mark::committed
                                 : is_masked(e.position)),
@@ -360,7 +445,8 @@ class sequence_oracle {
              e.position);
       expect(e.outcome != candidate_outcome::kept || f_.remasks, "a kept candidate", e.position);
       const bool has_part =
-          e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced;
+          e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced &&
+          e.outcome != candidate_outcome::refused && e.outcome != candidate_outcome::filled;
       expect(has_part ? e.part >= 0 && e.part < f_.parts : e.part == -1,
              "part of a candidate",
              std::to_string(e.part) + " at position " + std::to_string(e.position));
@@ -383,9 +469,8 @@ class sequence_oracle {
   /// Suppressed tokens are never committed; what row mask and parts forbid, only where they leave
   /// nothing together: then the row mask is disregarded first.
   void check_allowed(const commit_entry& e, const given_row& row) const {
-    const auto is_free = [&](token_id v) { return suppressed_.count(v) == 0; };
     const auto is_listed = [&](token_id v) {
-      return is_free(v) && bans_.allow(v, e.position - g_.prompt_length);
+      return is_free(row, v) && bans_.allow(v, e.position - g_.prompt_length);
     };
     const auto is_allowed = [&](token_id v) { return is_listed(v) && !is_masked(row, v); };
     const auto any = [&](const auto& holds) {
@@ -399,7 +484,8 @@ class sequence_oracle {
     const std::string what = "token " + std::to_string(e.token) + " at position " +
                              std::to_string(e.position) +
                              (e.log_probability > -HUGE_VALF ? "" : " of an invalid row");
-    expect(is_free(e.token), "no suppressed token", what);
+    expect(suppressed_.count(e.token) == 0, "no suppressed token", what);
+    expect(is_free(row, e.token), "a token that a constraint leaves possible", what);
     expect(is_listed(e.token) || !any(is_listed), "lists", what);
     expect(is_allowed(e.token) || !any(is_allowed), "row mask", what);
   }
@@ -424,6 +510,27 @@ class sequence_oracle {
     }
   }
 
+  /// Whether a part masks a committed token in the step, and nothing else is possible there.
+  [[nodiscard]] bool is_filled_again(index_t p, const step_record& now) const {
+    return marks_[at(p)] == mark::committed &&
+           std::any_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
+             return c.position == p && c.outcome == candidate_outcome::filled;
+           });
+  }
+  /// Whether a token comes from the constraints and not from the row: it was certain, it took the
+  /// place of a refused one as nothing else was committed, or the row was read again.
+  [[nodiscard]] bool is_of_constraint(const commit_entry& e, const step_record& now) const {
+    if (!fields_.has(e.position)) {
+      return false;
+    }
+    const auto c = std::find_if(now.candidates.begin(), now.candidates.end(), [&](const auto& x) {
+      return x.position == e.position;
+    });
+    return now.report.second_reads > before_.report.second_reads ||
+           (c != now.candidates.end() &&
+            (c->outcome == candidate_outcome::filled || c->outcome == candidate_outcome::forced));
+  }
+
   /// Takes over what the step committed. Returns how many positions it committed.
   index_t apply(const step_record& now, index_t winner) {
     index_t committed = 0;
@@ -437,7 +544,7 @@ class sequence_oracle {
       expect(m == mark::masked || f_.rewrites, "a committed token", e.position);
       expect(
           e.position >= streamed || (f_.rewrites && !f_.checks), "what was streamed", e.position);
-      committed += m == mark::masked ? 1 : 0;
+      committed += m == mark::masked || is_filled_again(e.position, now) ? 1 : 0;
       rewritten += m == mark::committed ? 1 : 0;
       const bool is_drafted =  // rows of some draft, or of members of a beam
           (f_.drafts && now.planned.places(now.planned.branches, e.position)) ||
@@ -451,7 +558,8 @@ class sequence_oracle {
         const auto row = rows.find(e.position);
         const bool is_old = f_.renoises && s_.engine.restless_grammar;  // of an earlier row
         const bool is_eos = m == mark::committed && is_filled(e, now);
-        if (row != rows.end() && !is_old && !is_eos && !(is_placed && rows.empty())) {
+        if (row != rows.end() && !is_old && !is_eos && !(is_placed && rows.empty()) &&
+            !is_of_constraint(e, now)) {
           f_.renoises ? check_allowed(e, row->second) : check_token(e, row->second, is_placed);
         }
       }
@@ -582,13 +690,14 @@ class sequence_oracle {
     }
     expect(std::fabs(sum - 1.0) < 1e-4, "the shares of soft tokens", p);
     const auto found = rows_.find(p);
-    if (f_.edits_rows || s_.engine.has_guidance || found == rows_.end()) {
+    if (f_.edits_rows || s_.engine.has_guidance || found == rows_.end() ||
+        f_.renoises) {  // a temperature may make logits equal, or infinite
       return;
     }
     const given_row& row = found->second;
     std::vector<token_id> order;
     for (token_id v = 0; v < s_.model.vocab; ++v) {
-      if (suppressed_.count(v) == 0 && !is_masked(row, v) && row.logits[at(v)] > -HUGE_VALF) {
+      if (is_free(row, v) && !is_masked(row, v) && row.logits[at(v)] > -HUGE_VALF) {
         order.push_back(v);
       }
     }
@@ -606,8 +715,7 @@ class sequence_oracle {
     }
     for (std::size_t k = 0; k < head.size(); ++k) {
       expect(head[k].token == order[k], "the most probable tokens", p);
-      expect(f_.renoises ||  // at the temperature of the step
-                 std::fabs(double(head[k].probability) - weight(order[k]) / all) < 1e-5,
+      expect(std::fabs(double(head[k].probability) - weight(order[k]) / all) < 1e-5,
              "the probability of a soft token",
              p);
     }
@@ -672,6 +780,8 @@ class sequence_oracle {
   const sequence_shape& g_;
   const facts& f_;
   const bans& bans_;
+  fields_oracle fields_;
+  fields_oracle::answer possible_;
   std::int64_t waits_;
   bool was_masked_ = false;  ///< anything that was decided about
   std::set<token_id> suppressed_;

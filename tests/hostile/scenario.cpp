@@ -76,6 +76,23 @@ sequence_plan random_sequence(
   return s;
 }
 
+/// Fields of an answer: all of it, a part, or two parts with a free position between them.
+std::vector<field_plan> random_fields(dice& d, const sequence_plan& q) {
+  const index_t answer = q.shape.length - q.shape.prompt_length;
+  const auto field = [&d](index_t first, index_t last) {
+    return field_plan{first, last, d.chance(0.7), d.chance(0.2)};
+  };
+  if (d.chance(0.6)) {
+    return {field(0, answer)};
+  }
+  const index_t middle = d.within(0, answer);
+  std::vector<field_plan> all = {field(d.within(0, middle), middle)};
+  if (middle < answer && d.chance(0.5)) {
+    all.push_back(field(middle + 1, answer));
+  }
+  return all;
+}
+
 }  // namespace
 
 scenario random_scenario(std::uint64_t seed, std::uint64_t number, case_size size) {
@@ -110,6 +127,15 @@ scenario random_scenario(dice& d, case_size size) {
       });
   for (int i = 0; i < count; ++i) {
     s.sequences.push_back(random_sequence(d, s.model, size, many_rows, reads_prompt ? 1 : 0));
+  }
+  if (d.chance(0.25)) {
+    s.language = testing::random_language(d, s.model, 6);
+    for (sequence_plan& q : s.sequences) {
+      // Tokens that are given rarely fit.
+      if (d.chance(q.editable.empty() ? 0.8 : 0.2)) {
+        q.fields = random_fields(d, q);
+      }
+    }
   }
   s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
   s.engine = random_engine(d);
@@ -150,6 +176,10 @@ std::string description(const scenario& s) {
   if (s.engine.has_guidance) {
     out << ", guidance " << s.engine.cfg_scale;
   }
+  if (s.language) {
+    out << "\n  language   " << s.language->bytes.accepting.size() << " states, starts in "
+        << s.language->bytes.start;
+  }
   for (const sequence_plan& q : s.sequences) {
     out << "\n  sequence   prompt " << q.shape.prompt_length << ", length " << q.shape.length
         << ", block " << q.shape.block_length << ", seed " << q.shape.seed << ", sequence "
@@ -163,6 +193,10 @@ std::string description(const scenario& s) {
     }
     if (q.soft_tokens > 0) {
       out << ", soft tokens " << q.soft_tokens;
+    }
+    for (const field_plan& f : q.fields) {
+      out << ", field [" << f.first << ", " << f.last << ")" << (f.fill ? "" : " without filling")
+          << (f.read_again ? ", read again" : "");
     }
     if (!q.suppressed.empty()) {
       out << ", suppressed";
@@ -220,6 +254,15 @@ std::vector<scenario> smaller(const scenario& s) {
     }
     if (q.soft_tokens > 0) {
       change([](sequence_plan& y) { --y.soft_tokens; });
+    }
+    for (std::size_t k = 0; k < q.fields.size(); ++k) {
+      change([k](sequence_plan& y) { y.fields.erase(y.fields.begin() + std::ptrdiff_t(k)); });
+      if (q.fields[k].fill) {
+        change([k](sequence_plan& y) { y.fields[k].fill = false; });
+      }
+      if (q.fields[k].read_again) {
+        change([k](sequence_plan& y) { y.fields[k].read_again = false; });
+      }
     }
     if (q.joins > 0) {
       change([](sequence_plan& y) { y.joins = 0; });

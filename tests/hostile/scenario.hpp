@@ -6,13 +6,24 @@
 
 #include <unmask/named_policy.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hostile/engine.hpp"
 #include "hostile/written_policy.hpp"
+#include "support/languages.hpp"
 
 namespace unmask::hostile {
+
+/// Positions of an answer that are to be a string of the language of the case: offsets from the end
+/// of the prompt, and as in constrained_field.
+struct field_plan {
+  index_t first = 0;
+  index_t last = 0;
+  bool fill = true;
+  bool read_again = false;
+};
 
 /// A sequence and when it comes and goes.
 struct sequence_plan {
@@ -22,6 +33,7 @@ struct sequence_plan {
   std::vector<std::uint8_t> editable;
   std::vector<token_id> suppressed;
   index_t soft_tokens = 0;  ///< start_options::soft_tokens
+  std::vector<field_plan> fields;
   /// Rounds of the batch that it waits for before it takes a free slot.
   index_t joins = 0;
   /// Own steps after which it is cancelled; -1: never.
@@ -36,6 +48,7 @@ struct scenario {
   model_info model;
   written_policy policy;
   std::vector<sequence_plan> sequences;
+  std::optional<testing::language> language;  ///< if any sequence has fields
   index_t slots = 1;
   hostile_engine engine;
   element_kind kind = element_kind::f32;

@@ -175,6 +175,7 @@ void decode_constrained(Session& session,
   ++n.decodes;
   index_t refused = 0;
   index_t filled = 0;
+  index_t forced = 0;
   bool together = false;
   // Compares the commits that the session reports with the tokens.
   const auto follow = [&] {
@@ -197,6 +198,7 @@ void decode_constrained(Session& session,
     for (const candidate_entry& c : session.candidates(0)) {
       refused += c.outcome == candidate_outcome::refused ? 1 : 0;
       filled += c.outcome == candidate_outcome::filled ? 1 : 0;
+      forced += c.outcome == candidate_outcome::forced ? 1 : 0;
       if (c.outcome == candidate_outcome::filled) {  // law: no other token is possible there
         std::vector<token_id> without = x;
         without[static_cast<std::size_t>(c.position)] = no_token;
@@ -227,6 +229,7 @@ void decode_constrained(Session& session,
     }();
     ASSERT_EQ(session.report(0).refused, refused);
     ASSERT_EQ(session.report(0).filled, filled);
+    ASSERT_EQ(session.report(0).forced, forced);
   };
   follow();
   if (::testing::Test::HasFatalFailure()) {

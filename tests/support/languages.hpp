@@ -101,19 +101,33 @@ struct language {
   return out;
 }
 
-/// A language of few tokens: a mask token, perhaps an EOS token and a second one, one without text,
-/// and words of one to three letters, some of them equal.
-[[nodiscard]] inline language random_language(dice& d, int vocab = 6, int most_states = 6) {
-  language out;
-  out.bytes = random_bytes(d, d.within(1, most_states), 3);
-  out.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1)};
-  out.words.resize(static_cast<std::size_t>(vocab));
-  for (std::string& word : out.words) {
+/// Words of one to three letters, some of them equal, and some tokens without text.
+[[nodiscard]] inline std::vector<std::string> random_words(dice& d, int vocab) {
+  std::vector<std::string> words(static_cast<std::size_t>(vocab));
+  for (std::string& word : words) {
     const int length = d.chance(0.1) ? 0 : d.chance(0.6) ? 1 : d.within(2, 3);
     for (int i = 0; i < length; ++i) {
       word += static_cast<char>('a' + d.within(0, 2));
     }
   }
+  return words;
+}
+
+/// A language over the tokens of a model.
+[[nodiscard]] inline language random_language(dice& d, const model_info& model, int most_states) {
+  language out;
+  out.bytes = random_bytes(d, d.within(1, most_states), 3);
+  out.model = model;
+  out.words = random_words(d, model.vocab);
+  return out;
+}
+
+/// A language of few tokens, of a model with a mask token, perhaps an EOS token and a second one.
+[[nodiscard]] inline language random_language(dice& d, int vocab = 6, int most_states = 6) {
+  language out;
+  out.bytes = random_bytes(d, d.within(1, most_states), 3);
+  out.model = {.vocab = vocab, .mask_token = d.within(0, vocab - 1)};
+  out.words = random_words(d, vocab);
   if (d.chance(0.6)) {
     do {
       out.model.eos_token = d.within(0, vocab - 1);

@@ -128,7 +128,7 @@ struct unmask_session {
 
   /// Makes room for the results of a step that writes so many tokens besides those of its window.
   void reserve(std::size_t more) {
-    const auto most = static_cast<std::size_t>(unmask::step::most_commits(capacity));
+    const auto most = static_cast<std::size_t>(unmask::step::most_commits(capacity, true));
     commits.reserve(most + more);
     candidates.reserve(most + more);
   }

@@ -219,7 +219,7 @@ UNMASK_LIBRARY placed_tokens answer_of_fields::place_tokens() {
 UNMASK_LIBRARY bool answer_of_fields::finish(const token_id* tokens, const mark* marks) {
   bool all = true;
   for (const part& f : parts_) {
-    for (index_t p = f.where.first; p < f.where.last; ++p) {
+    for (index_t p = f.where.first; tokens != nullptr && p < f.where.last; ++p) {
       f.field->write(p - f.where.first, marks[p] == mark::masked ? no_token : tokens[p]);
     }
     const bool is_met = f.field->finish();

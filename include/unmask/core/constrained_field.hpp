@@ -114,8 +114,8 @@ class constrained_answer {
   [[nodiscard]] virtual bool place(index_t position) = 0;
   /// The tokens to write now, by position: those of place(), and those that are certain.
   [[nodiscard]] virtual placed_tokens place_tokens() = 0;
-  /// Ends the fields with the tokens as they are. Returns whether all are strings of their
-  /// language.
+  /// Ends the fields with these tokens, or, if that is null, with those that were written. Returns
+  /// whether all are strings of their language.
   virtual bool finish(const token_id* tokens, const mark* marks) = 0;
   /// The state of a field after its committed prefix. Errors: std::invalid_argument.
   [[nodiscard]] virtual std::uint32_t state(std::size_t field) = 0;

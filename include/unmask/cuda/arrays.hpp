@@ -12,12 +12,16 @@ namespace UNMASK_NAMESPACE::device {
 
 using arena = step::array_layout<256>;
 
-/// Most entries of a slot's report of one step, and of its candidates if they are traced.
-[[nodiscard]] inline std::size_t commits_per_slot(const session_capacity& capacity) {
-  return static_cast<std::size_t>(step::most_commits(capacity));
+/// Most entries of a slot's report of one step, and of its candidates if they are traced: of a
+/// policy by name, whose sequences have branches or not, those of one with branches.
+template <class Policy>
+[[nodiscard]] std::size_t commits_per_slot(const session_capacity& capacity) {
+  return static_cast<std::size_t>(
+      step::most_commits(capacity, Policy::varies || capacity.branches > 0));
 }
-[[nodiscard]] inline std::size_t candidates_per_slot(const session_capacity& capacity) {
-  return capacity.trace ? commits_per_slot(capacity) : 0;
+template <class Policy>
+[[nodiscard]] std::size_t candidates_per_slot(const session_capacity& capacity) {
+  return capacity.trace ? commits_per_slot<Policy>(capacity) : 0;
 }
 
 /// Most probe results of one step of a slot.
@@ -38,8 +42,8 @@ struct mirrored_arrays {
   void take(arena& next, const session_capacity& capacity) {
     const auto slots = static_cast<std::size_t>(capacity.sequences);
     statuses = next.take<step::slot_status>(slots);
-    entries = next.take<commit_entry>(slots * commits_per_slot(capacity));
-    traced = next.take<candidate_entry>(slots * candidates_per_slot(capacity));
+    entries = next.take<commit_entry>(slots * commits_per_slot<Policy>(capacity));
+    traced = next.take<candidate_entry>(slots * candidates_per_slot<Policy>(capacity));
     probe_results = next.take<token_probability>(slots * probe_results_per_slot<Policy>(capacity));
     editable = next.take<std::uint8_t>(slots * static_cast<std::size_t>(capacity.length));
   }
@@ -73,11 +77,11 @@ struct device_arrays : mirrored_arrays {
     const auto i = static_cast<std::size_t>(which);
     auto m = step::slot_at<Policy>(base, needs, capacity, which);
     m.status = statuses + i;
-    m.entries = entries + i * commits_per_slot(capacity);
+    m.entries = entries + i * commits_per_slot<Policy>(capacity);
     if constexpr (Policy::probes > 0) {
       m.probe_results = probe_results + i * probe_results_per_slot<Policy>(capacity);
     }
-    m.traced = capacity.trace ? traced + i * candidates_per_slot(capacity) : nullptr;
+    m.traced = capacity.trace ? traced + i * candidates_per_slot<Policy>(capacity) : nullptr;
     return m;
   }
 };

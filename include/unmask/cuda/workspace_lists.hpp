@@ -54,9 +54,9 @@ void on_stream::workspace<Policy>::fetch_lists() {
     commits = math::max(commits, host_.statuses[i].report.last_commits);
     candidates = math::max(candidates, host_.statuses[i].report.last_candidates);
   }
-  fetch(host_.entries, device_.entries, device::commits_per_slot(capacity_), commits);
+  fetch(host_.entries, device_.entries, device::commits_per_slot<Policy>(capacity_), commits);
   if (capacity_.trace) {
-    fetch(host_.traced, device_.traced, device::candidates_per_slot(capacity_), candidates);
+    fetch(host_.traced, device_.traced, device::candidates_per_slot<Policy>(capacity_), candidates);
   }
   fetch(host_.probe_results,
         device_.probe_results,
@@ -72,7 +72,8 @@ std::span<const commit_entry> on_stream::workspace<Policy>::committed(index_t sl
   if (answers_.has(slot)) {
     return {answers_.entries(slot), static_cast<std::size_t>(count)};
   }
-  return {host_.entries + static_cast<std::size_t>(slot) * device::commits_per_slot(capacity_),
+  return {host_.entries +
+              static_cast<std::size_t>(slot) * device::commits_per_slot<Policy>(capacity_),
           static_cast<std::size_t>(count)};
 }
 
@@ -83,7 +84,8 @@ std::span<const candidate_entry> on_stream::workspace<Policy>::candidates(index_
   if (answers_.has(slot)) {
     return {answers_.traced(slot), static_cast<std::size_t>(count)};
   }
-  return {host_.traced + static_cast<std::size_t>(slot) * device::candidates_per_slot(capacity_),
+  return {host_.traced +
+              static_cast<std::size_t>(slot) * device::candidates_per_slot<Policy>(capacity_),
           static_cast<std::size_t>(count)};
 }
 

@@ -234,7 +234,7 @@ class on_host::workspace {
     if (status.next.active()) {
       status.next.end = ending::cancelled;
       status.report.end = ending::cancelled;
-      finish(slot);
+      finish(slot, nullptr);
     }
   }
 
@@ -267,13 +267,13 @@ class on_host::workspace {
   }
   /// Removes the rows of a step.
   void clear_rows();
-  /// Ends the constraints of a slot whose sequence has ended.
-  void finish(index_t slot) {
+  /// Ends the constraints of a slot whose sequence has ended with `tokens`; null for one that was
+  /// cancelled, whose tokens may no longer exist.
+  void finish(index_t slot, const token_id* tokens) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     auto* const answer = answer_of(slot);
     if (answer != nullptr && !status.next.active()) {
-      const step::slot_memory<Policy>& m = memory_of(slot);
-      status.report.constraint_met = answer->finish(m.state->tokens, m.marks);
+      status.report.constraint_met = answer->finish(tokens, memory_of(slot).marks);
     }
   }
 

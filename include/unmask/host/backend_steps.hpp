@@ -47,7 +47,7 @@ void on_host::workspace<Policy>::start(index_t slot,
   *m.status = {};
   const std::uint8_t* const editable = options.editable.empty() ? nullptr : options.editable.data();
   step::begin(serial{}, with_lists(slot), editable, answer_of(slot));
-  finish(slot);
+  finish(slot, tokens.data);
 }
 
 template <class Policy>
@@ -207,7 +207,7 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
                         }};
       }
       step::decide(serial{}, with_lists(s.slot), answer);
-      finish(s.slot);
+      finish(s.slot, memory_of(s.slot).state->tokens);
     }
   }
   for (std::size_t slot = 0; softens_ && slot < soft_.size(); ++slot) {

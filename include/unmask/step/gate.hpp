@@ -103,14 +103,16 @@ UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 [[nodiscard]] UNMASK_HD bool
 passes_second_read(const slot_memory<Policy>& m, index_t i, Answer* answer) {
-  if (m.roles[i] != role::refused || !answer->reads_again(m.status->next.score.first + i)) {
+  if (!is_refused(m.roles[i]) || !answer->reads_again(m.status->next.score.first + i)) {
     return false;
   }
   read_row_again(m, i, answer);
   if (!admit(serial{}, m, i, answer)) {
     return false;
   }
-  m.roles[i] = role::accepted;
+  const bool is_forced = m.roles[i] == role::refused_forced;
+  m.roles[i] = is_forced ? role::forced : role::accepted;
+  m.status->report.forced += is_forced ? 1 : 0;
   --m.status->report.refused;
   return true;
 }
@@ -154,9 +156,11 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
     }
     const bool is_in = admit(t, m, i, answer);
     if (t.lane() == 0) {
-      const role passed = before == role::forced ? role::passed_forced : role::passed;
-      m.roles[i] = is_in ? passed : role::refused;
+      const bool is_forced = before == role::forced;
+      m.roles[i] = is_in ? (is_forced ? role::passed_forced : role::passed)
+                         : (is_forced ? role::refused_forced : role::refused);
       m.status->report.refused += is_in ? 0 : 1;
+      m.status->report.forced -= !is_in && is_forced ? 1 : 0;
     }
     t.sync();
     any = any || is_in;
@@ -308,7 +312,7 @@ UNMASK_HD void write_placed(const slot_memory<Policy>& m, const placed_tokens& p
     m.marks[p.position] = mark::committed;
     if (scored.contains(p.position)) {
       m.reset(m.cell_of(p.position));
-      report.refused -= m.roles[p.position - scored.first] == role::refused ? 1 : 0;
+      report.refused -= is_refused(m.roles[p.position - scored.first]) ? 1 : 0;
     }
     --s.view.masked_count;
     ++s.view.changed;

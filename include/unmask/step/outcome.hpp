@@ -59,7 +59,7 @@ template <class Policy>
   if (is == role::inactive) {
     return outcome::none;
   }
-  if (is == role::refused) {
+  if (is_refused(is)) {
     return outcome::stays;
   }
   if constexpr (Policy::edits_tokens) {
@@ -94,7 +94,7 @@ reported_outcome(const slot_arrays& m, index_t i, bool is_valid, outcome o) {
   default:
     break;
   }
-  return m.roles[i] == role::refused                                  ? candidate_outcome::refused
+  return is_refused(m.roles[i])                                       ? candidate_outcome::refused
          : m.marks[m.status->next.score.first + i] == mark::committed ? candidate_outcome::kept
          : m.roles[i] == role::excluded                               ? candidate_outcome::excluded
          : !is_valid                                                  ? candidate_outcome::invalid

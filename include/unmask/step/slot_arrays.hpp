@@ -7,6 +7,10 @@
 #include <unmask/step/layer_memory.hpp>
 #include <unmask/step/sort.hpp>
 
+#if defined(UNMASK_RED_ZONES)
+#  include <sanitizer/asan_interface.h>
+#endif
+
 /// State of a slot that is the same for every policy.
 namespace UNMASK_NAMESPACE::step {
 
@@ -76,12 +80,17 @@ enum class role : std::uint8_t {
   remasked,       ///< committed; a part remasks it
   passed,         ///< accepted, and passed by the gate; accepted again when the gate is done
   passed_forced,  ///< the same of a forced one
-  refused         ///< accepted or replaced, but refused by the gate
+  refused,        ///< accepted or replaced, but refused by the gate
+  refused_forced  ///< the same of a forced one
 };
 
 /// True for a candidate that the step commits.
 [[nodiscard]] UNMASK_HD constexpr bool is_accepted(role r) {
   return r == role::accepted || r == role::forced;
+}
+/// True for one that the gate refuses.
+[[nodiscard]] UNMASK_HD constexpr bool is_refused(role r) {
+  return r == role::refused || r == role::refused_forced;
 }
 
 /// A committed token that a pass hides.
@@ -150,6 +159,13 @@ class array_layout {
         base_ == nullptr || count == 0 ? nullptr : reinterpret_cast<T*>(base_ + used_);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(count);
     used_ += (bytes + alignment - 1) / alignment * alignment;
+#if defined(UNMASK_RED_ZONES)  // of tests with the address sanitizer
+    if (result != nullptr) {
+      std::byte* const end = reinterpret_cast<std::byte*>(result) + bytes;
+      ASAN_POISON_MEMORY_REGION(end, static_cast<std::size_t>(base_ + used_ + alignment - end));
+    }
+    used_ += alignment;
+#endif
     return result;
   }
   [[nodiscard]] UNMASK_HD constexpr std::size_t used() const { return used_; }
@@ -194,9 +210,11 @@ struct slot_needs {
   friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;
 };
 
-/// Most tokens that a step writes: one at each position, and those of a branch.
-[[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity) {
-  return capacity.window + (capacity.branches > 0 ? max_placed : 1);
+/// Most tokens that a step writes: one at each position of the window, and those of a branch where
+/// its sequence may have `branches`.
+[[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity,
+                                                       bool branches) {
+  return capacity.window + (branches ? max_placed : 1);
 }
 
 /// Memory of one slot that is the same for every policy, in the backend's space: pointers into one
@@ -248,9 +266,10 @@ struct slot_arrays {
   /// Only with a beam.
   beam_state* beam = at.take<beam_state>(needs.beams ? 1 : 0);
   /// Tokens that the last step committed.
-  commit_entry* entries = at.take<commit_entry>(most_commits(capacity));
+  commit_entry* entries = at.take<commit_entry>(most_commits(capacity, needs.branches > 0));
   /// Candidates of the last step, and the reasons of the roles. Only with session_capacity::trace.
-  candidate_entry* traced = at.take<candidate_entry>(capacity.trace ? most_commits(capacity) : 0);
+  candidate_entry* traced =
+      at.take<candidate_entry>(capacity.trace ? most_commits(capacity, needs.branches > 0) : 0);
   role_reason* reasons = at.take<role_reason>(capacity.trace ? window : 0);
   /// [window][probes]: probe results of the step, no_token if there is none; and those of the last
   /// step without gaps. Only with a probe.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -417,6 +418,42 @@ TEST(constraint, refuses_what_it_does_not_go_with) {
   const constrained_field wrong{.language = &strange};
   EXPECT_NE(of(plain, {&wrong, 1}).find("constraint was made for a model with vocab"),
             std::string::npos);
+}
+
+TEST(constraint, of_a_cancelled_sequence_reads_no_token) {
+  int met = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    one_request q(seed);
+    if (!q.is_possible() || q.r.answer < 2) {
+      continue;
+    }
+    // The first position obeys the language, the others are free.
+    const constrained_field field{.language = &*q.c, .last = 1};
+    auto tokens = std::make_unique<std::vector<token_id>>(q.r.tokens);
+    const auto length = static_cast<index_t>(tokens->size());
+    session s(by_name(policy{by_confidence{}, tokens_per_step{1}}),
+              q.l.model,
+              {.length = length, .window = length});
+    try {
+      s.start(0,
+              {tokens->data(), length},
+              {.prompt_length = q.r.prompt, .length = length},
+              {.constraints = {&field, 1}});
+    } catch (const std::invalid_argument&) {
+      continue;
+    }
+    if (!s.next()) {
+      continue;
+    }
+    s.abandon();
+    const bool is_filled = s.report(0).masked < q.r.answer;
+    tokens.reset();
+    s.cancel(0);
+    EXPECT_EQ(s.report(0).constraint_met, is_filled);
+    met += is_filled ? 1 : 0;
+  }
+  EXPECT_GT(met, 0);
 }
 
 TEST(constraint, may_end_before_its_sequences) {

@@ -271,5 +271,55 @@ TEST(beam, keeps_within_the_bound_with_other_rules_and_schedules) {
   }
 }
 
+/// The tokens that each step commits in a session whose steps read at most `window` positions, and
+/// which names no number of branches.
+[[nodiscard]] std::vector<std::vector<commit_entry>>
+commits_with(const std::string& policy, std::uint64_t seed, index_t block, index_t window) {
+  const model m{seed, 0.1};
+  constexpr index_t length = 12;
+  text tokens(length);
+  const named_policy parts = read_policy(policy);
+  named_session s({.vocab = vocab, .mask_token = mask, .eos_token = 0},
+                  {.length = length, .window = window, .trace = true});
+  s.start(0, parts, {tokens.data(), length}, {.length = length, .block_length = block});
+  std::vector<std::vector<commit_entry>> all;
+  while (const auto request = s.next()) {
+    std::vector<float> logits;
+    for (const segment& of : request->segments) {
+      text now = tokens;
+      for (const placement& p : of.placed) {
+        now[static_cast<std::size_t>(p.position)] = p.token;
+      }
+      for (index_t r = of.rows.first; r < of.rows.last; ++r) {
+        const std::vector<float> row = m.row(now, r);
+        logits.insert(logits.end(), row.begin(), row.end());
+      }
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, vocab));
+    all.emplace_back(s.committed().begin(), s.committed().end());
+    EXPECT_GE(s.candidates().size(), s.committed().size());
+  }
+  return all;
+}
+
+TEST(beam, reports_more_tokens_in_a_step_than_its_window_has_positions) {
+  std::size_t most = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto narrow = commits_with("threshold(0.9) + beam(2)", seed, 3, 3);
+    const auto wide = commits_with("threshold(0.9) + beam(2)", seed, 3, 12);
+    ASSERT_EQ(narrow.size(), wide.size());
+    for (std::size_t k = 0; k < narrow.size(); ++k) {
+      most = std::max(most, narrow[k].size());
+      ASSERT_EQ(narrow[k].size(), wide[k].size());
+      for (std::size_t e = 0; e < narrow[k].size(); ++e) {
+        ASSERT_EQ(narrow[k][e].position, wide[k][e].position);
+        ASSERT_EQ(narrow[k][e].token, wide[k][e].token);
+      }
+    }
+  }
+  EXPECT_GT(most, 4U);
+}
+
 }  // namespace
 }  // namespace unmask::testing::beam_test
