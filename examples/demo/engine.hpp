@@ -100,7 +100,7 @@ class engine {
   std::vector<unmask::host_logits<float>> answers_;  // of each segment, in logits_
   std::vector<std::vector<example::sequence_memory>> memories_;  // [slot][branch]
   unmask::key_eviction dropping_;
-  std::map<std::vector<token_id>, shared_logits> shared_;  // by tokens and the range of rows
+  std::map<std::vector<token_id>, shared_logits> shared_;  // by tokens, rows and the last key
   std::size_t shared_bytes_ = 0;
   std::size_t shared_capacity_ = 0;
   std::int64_t computed_ = 0;

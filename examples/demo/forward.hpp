@@ -50,7 +50,7 @@ engine::forward(Session& session,
         std::vector<token_id> key;
         if (shared_capacity_ > 0) {
           key.assign(sequence.begin(), sequence.end());
-          key.insert(key.end(), {s.rows.first, s.rows.last});
+          key.insert(key.end(), {s.rows.first, s.rows.last, s.keys.last});
           const std::lock_guard lock(using_session);
           if (const auto found = shared_.find(key); found != shared_.end()) {
             const std::vector<float>& rows = found->second.rows;
