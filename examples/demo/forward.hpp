@@ -69,6 +69,7 @@ engine::forward(Session& session,
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
         const unmask::range blocks = session.planned(s.slot).score;
+        memory.window = opens_window_ ? static_cast<std::size_t>(blocks.first) : SIZE_MAX;
         const bool is_causal = s.attention == unmask::attention_kind::causal;
         const example::logits_view rows =
             model.forward(pass,
