@@ -111,7 +111,8 @@ class judge:
         puzzles.write(file, puzzles.puzzles("validation", count, **({} if seed is None else {"seed": seed})))
 
     def decode(self, text, which, calibration=None, limit=None, again=None):
-        """What the demo prints for one policy on one set; "POLICY @6" decodes in blocks of 6 cells."""
+        """What the demo prints for one policy on one set; "POLICY @6" decodes in blocks of 6 cells; options of
+        the demo may follow the 6."""
         limit = limit or self.limits[which]
         name, kept = self.place(text, which, limit, calibration, again)
         if name not in self.done:
@@ -139,7 +140,7 @@ class judge:
         """Decodes and keeps the results of policies that have the same blocks."""
         policies, _, block = zip(*(t.partition(" @") for t in texts))
         command = [self.o.demo, "--model", self.model, "--json", "--threads", "1", "--prompts", str(self.files[which]), "--task", self.task,
-                   "--limit", str(limit), "--block-length", block[0] or self.block, *options, *(x for p in policies for x in ("--policy", p))]
+                   "--limit", str(limit), "--block-length", *(block[0] or self.block).split(), *options, *(x for p in policies for x in ("--policy", p))]
         if texts[0].startswith("layers: "):
             command = [self.o.layers, str(ROOT / "examples" / self.weights), str(self.files[which]), self.task, str(limit), *texts[0].split()[1:]]
         if calibration is not None:

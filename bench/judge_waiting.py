@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The comparisons that bench/results/waiting.md fixed beforehand, on the two models whose positions wait.
+"""The comparisons that bench/results/waiting.md fixed beforehand, on the models whose positions wait.
 
 usage: bash bench/judge.sh --model waiting [--seeds 1 2] [--calibrations N] [--test N] [--validation N] [--out STEM]
 
@@ -12,6 +12,7 @@ import hashlib
 import pathlib
 import statistics
 import sys
+import typing
 
 import judge
 import measured
@@ -25,7 +26,11 @@ COMPARISONS = 70  # of the page, 35 for each seed
 ONE, START = "tokens_per_step(1)", constant(.9)
 CONSTANTS = [constant(t) for t in (.3, .5, .6, .7, .8, .85, .875, .9, .925, .95, .97, .99)]
 BLOCKS = (" @32", " @16")
+PAPER = BLOCKS[0]   # of LoPA with D2F on GSM8K; the blocks of the model with block-causal masks
+LOPA, SURER, EARLY = (f"{rule}{PAPER}" for rule in ("lopa_d2f", "lopa_d2f(0.99)", "threshold(0.9) + block_pipeline"))
+WINDOW = f"{LOPA} --open-window"   # as the paper's: the blocks that are decoded attend to one another
 IN_BLOCKS = {f"constant{b}": [f"{constant(t)}{b}" for t in (.3, .4, .5, .6, .7, .8, .9, .99)] for b in BLOCKS}
+CAUSAL = IN_BLOCKS[f"constant{PAPER}"] + CONSTANTS + [EARLY, LOPA, WINDOW, SURER]
 PROFILES = [f"{method}{reading}" for reading in ("", "(recorded=candidates)") for method in ("osdt_gsm8k", "osdt_gpqa")]
 FEWER, MORE, LESS = "fewer passes at no loss", "more right", "less work at no loss"
 
@@ -35,18 +40,18 @@ class waiting(judge.judge):
     families = {"constant": CONSTANTS, **IN_BLOCKS}
     budget, quarter = 30, 60   # an eighth and a quarter of the answer, rounded up
 
-    def __init__(self, options, seed):
-        self.seed, self.model, self.weights = seed, f"waiting_{seed}", f"chains/waiting_{seed}-f16.gguf"
+    def __init__(self, options, seed, name="waiting"):
+        self.seed, self.model, self.weights = seed, f"{name}_{seed}", f"chains/{name}_{seed}-f16.gguf"
         super().__init__(options)
 
     def make(self, file, count, seed=None):
         tasks.write(file, tasks.problems("validation", count, seed, tasks.WAITING))
 
-    def no_cheaper(self, text, family="constant"):
-        """The cheapest setting of the family that on the validation set takes no fewer passes, of equals the one with
-        the most right answers, or the dearest."""
-        cost = {c: self.cost(c) for c in self.families[family]}
-        fitting = [c for c in cost if cost[c] >= self.cost(text)]
+    def no_cheaper(self, text, family="constant", by="forwards"):
+        """The cheapest setting of the family that on the validation set takes no fewer passes, or segments, of equals the
+        one with the most right answers, or the dearest."""
+        cost = {c: self.cost(c, by) for c in self.families[family]}
+        fitting = [c for c in cost if cost[c] >= self.cost(text, by)]
         return min(fitting, key=lambda c: (cost[c], -self.right(c))) if fitting else max(cost, key=cost.get)
 
     def as_much(self, text, rule):
@@ -71,12 +76,27 @@ class waiting(judge.judge):
         return found
 
 
+class block_causal(waiting):
+    """The model whose rows see no later block, for policies of blocks."""
+
+    def __init__(self, options, seed):
+        super().__init__(options, seed, "block_causal")
+
+
+class compared_on(typing.NamedTuple):
+    """A comparison of the page: the judge whose model decodes, the pairs of policy and control."""
+    rule: str
+    control: str
+    direction: str
+    pairs: list
+    judge: waiting
+
+
 def fixed(j):
-    """(rule, control, direction, [(policy, control)]): those of the page, in its order, of which the last two were
-    not made: the engine of the examples has no block-causal attention."""
+    """The comparisons of the page, in its order."""
     eighth, wide = f"dynamic_cache_updating(budget={j.budget}, window={{}})", "threshold(0.9) + block_cache(64, 16)"
     moved, credited, published = "adaptive_threshold(0.9, 0.001, 0.0008)", "threshold(0.9) + trace_credit", eighth.format(j.budget)
-    pair = lambda rule, control, direction: (rule, control, direction, [(rule, control)])  # noqa: E731
+    pair = lambda rule, control, direction, on=j: compared_on(rule, control, direction, [(rule, control)], on)  # noqa: E731
     yield pair(credited, START, FEWER)
     yield pair(credited, "threshold(0.9) + trace_credit(decay=0)", FEWER)
     yield pair(credited, j.no_cheaper(credited), MORE)
@@ -87,8 +107,9 @@ def fixed(j):
     for rule in PROFILES:
         for blocks in BLOCKS:
             made = j.made[blocks][rule]
-            yield rule + blocks, constant(.6) + blocks, MORE, [(p, constant(.6) + blocks) for p in made]
-            yield rule + blocks, "constants in no fewer passes", MORE, [(p, j.no_cheaper(p, f"constant{blocks}")) for p in made]
+            yield compared_on(rule + blocks, constant(.6) + blocks, MORE, [(p, constant(.6) + blocks) for p in made], j)
+            yield compared_on(rule + blocks, "constants in no fewer passes", MORE,
+                              [(p, j.no_cheaper(p, f"constant{blocks}")) for p in made], j)
     yield pair(published, j.as_much(published, "even"), MORE)
     yield pair(published, j.as_much(published, "random"), MORE)
     yield pair(published, eighth.format(0), MORE)
@@ -98,23 +119,34 @@ def fixed(j):
     for first, second in ((.75, .5), (.5, .25), (.25, .125)):
         yield pair(f"es_dllm(keeps=[{first:g}, {second:g}], depths=[0.125, 0.25])", f"layers: skip_random {first:g} {second:g}", MORE)
     yield pair("es_dllm_parallel", wide, LESS)
-    yield "lopa_d2f", "the blocks one after the other", FEWER, []
-    yield "lopa_d2f", "the constant with as many segments", FEWER, []
+    yield pair(LOPA, START + PAPER, FEWER, j.causal)
+    yield pair(LOPA, j.causal.no_cheaper(LOPA, f"constant{PAPER}", "segments"), FEWER, j.causal)
 
 
 def added(j):
     """Comparisons that the page did not fix, of the same kind: credit where the constant has nearly all right."""
     credited, start = "threshold(0.99) + trace_credit", constant(.99)
     for control, direction in ((start, FEWER), ("threshold(0.99) + trace_credit(decay=0)", FEWER), (j.no_cheaper(credited), MORE)):
-        yield credited, control, direction, [(credited, control)]
+        yield compared_on(credited, control, direction, [(credited, control)], j)
+    yield from added_of_blocks(j.causal)
+
+
+def added_of_blocks(j):
+    """The same of lopa_d2f: what each of its parts adds, the canvas as one block, the paper's attention, another threshold."""
+    for rule, control, direction in ((EARLY, START + PAPER, FEWER), (LOPA, EARLY, FEWER), (LOPA, START, FEWER), (LOPA, j.no_cheaper(LOPA), MORE),
+                                     (WINDOW, START + PAPER, FEWER), (WINDOW, j.no_cheaper(WINDOW, f"constant{PAPER}", "segments"), FEWER),
+                                     (SURER, constant(.99) + PAPER, FEWER)):
+        yield compared_on(rule, control, direction, [(rule, control)], j)
 
 
 def decode(j):
     """Decodes what the comparisons name, as far as it is known before a choice."""
     texts = CONSTANTS + [f"threshold({t}) + trace_credit{memory}" for t in (.9, .99) for memory in ("", "(decay=0)")] + [
         "threshold(0.9) + adaptive_credit", "adaptive_threshold(0.9, 0.001, 0.0008)", "adaptive_threshold(0.9, 0.001, 0)"]
+    j.causal = block_causal(j.o, j.seed)
     for which in ("validation", "test"):
         j.decode_all(texts, which)
+        j.causal.decode_all(CONSTANTS + IN_BLOCKS[f"constant{PAPER}"], which)
     j.made = {blocks: {p: [] for p in PROFILES} for blocks in BLOCKS}
     for blocks in BLOCKS if j.o.calibrations else ():
         j.made[blocks] = j.profiles(blocks)
@@ -198,6 +230,15 @@ def together(verdicts):
     return f"**{REFUTED}**" if set(verdicts) == {REFUTED} and len(verdicts) > 1 else "refuted for one seed" if REFUTED in verdicts else OPEN
 
 
+def served(title, judges, policies, costs=("forwards",)):
+    """What policies have right on each seed's model, and what a trace costs."""
+    names = {"forwards": "passes a trace", "segments": "segments"}
+    seeds = (x for j in judges for x in (f"seed {j.seed}: right of {j.o.test}", *(names[by] for by in costs)))
+    return ["", f"### {title}", "", *judge.head("policy", *seeds),
+            *(judge.line(f"`{p}`", *(x for j in judges for x in (
+                f"{j.right(p, 'test')}", *(f"{j.cost(p, by, 'test') / j.o.test:.2f}" for by in costs)))) for p in policies)]
+
+
 def self_test():
     def result(right, passes, work=100):
         return {"right": right, "forwards_each": passes, "layer_positions": work}
@@ -241,12 +282,12 @@ def main():
         decode(j)
         made = list(fixed(j))
         assert len(made) == COMPARISONS // 2
-        compared.append([(rule, control, direction, [outcome(j.decode(a, "test"), j.decode(b, "test"), direction) for a, b in pairs],
-                          [b for _, b in pairs]) for rule, control, direction, pairs in (*made, *added(j))])
+        compared.append([(c.rule, c.control, c.direction,
+                          [outcome(c.judge.decode(a, "test"), c.judge.decode(b, "test"), c.direction) for a, b in c.pairs],
+                          [b for _, b in c.pairs]) for c in (*made, *added(j))])
     stem = pathlib.Path(o.out)
-    text = ["", "### Does the model serve?", "", *judge.head("policy", *(x for s in o.seeds for x in (f"seed {s}: right of {o.test}", "passes a trace")))]
-    for p in [ONE] + CONSTANTS:
-        text.append(judge.line(f"`{p}`", *(x for j in judges for x in (f"{j.right(p, 'test')}", f"{j.cost(p, which='test') / o.test:.2f}"))))
+    text = served("Does the model serve?", judges, [ONE] + CONSTANTS)
+    text += served("The models with block-causal masks", [j.causal for j in judges], CAUSAL, ("forwards", "segments"))
     head = judge.head("rule", "control", "direction", "seed", f"right of {o.test}", "control's", "gained, lost", "95 %, points", f"p x {COMPARISONS}",
                       "passes a trace", f"p x {COMPARISONS}", "layer-positions", "this seed", "seeds together")
     text += ["", "### The comparisons that were fixed", "", *head]

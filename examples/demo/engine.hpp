@@ -65,6 +65,10 @@ class engine {
   /// when.
   void drop_keys(const unmask::key_eviction& how) { dropping_ = how; }
 
+  /// Whether the positions that a pass decides about attend to one another if the model has
+  /// block-causal attention.
+  void open_window(bool opens) { opens_window_ = opens; }
+
   /// Keeps logits of full passes, up to so many bytes, and returns them for the same tokens: for
   /// policies whose passes reuse no keys and values, skip nothing and are all bidirectional. 0, the
   /// default, keeps none.
@@ -100,7 +104,8 @@ class engine {
   std::vector<unmask::host_logits<float>> answers_;  // of each segment, in logits_
   std::vector<std::vector<example::sequence_memory>> memories_;  // [slot][branch]
   unmask::key_eviction dropping_;
-  std::map<std::vector<token_id>, shared_logits> shared_;  // by tokens and the range of rows
+  bool opens_window_ = false;
+  std::map<std::vector<token_id>, shared_logits> shared_;  // by tokens, rows and the last key
   std::size_t shared_bytes_ = 0;
   std::size_t shared_capacity_ = 0;
   std::int64_t computed_ = 0;

@@ -50,7 +50,7 @@ engine::forward(Session& session,
         std::vector<token_id> key;
         if (shared_capacity_ > 0) {
           key.assign(sequence.begin(), sequence.end());
-          key.insert(key.end(), {s.rows.first, s.rows.last});
+          key.insert(key.end(), {s.rows.first, s.rows.last, s.keys.last});
           const std::lock_guard lock(using_session);
           if (const auto found = shared_.find(key); found != shared_.end()) {
             const std::vector<float>& rows = found->second.rows;
@@ -69,6 +69,7 @@ engine::forward(Session& session,
         example::sequence_memory& memory = memory_of(s);
         const std::int64_t before = memory.computed;
         const unmask::range blocks = session.planned(s.slot).score;
+        memory.window = opens_window_ ? static_cast<std::size_t>(blocks.first) : SIZE_MAX;
         const bool is_causal = s.attention == unmask::attention_kind::causal;
         const example::logits_view rows =
             model.forward(pass,

@@ -34,7 +34,8 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
   capacity.trace = trace;
   const unmask::named_policy parts = policy.parts(o.stop_at_eos);
   model.drop_keys(parts.cache.dropped);
-  share_passes(model, static_cast<std::size_t>(o.shared) << 20U, parts);
+  model.open_window(o.open_window);
+  share_passes(model, o.open_window ? 0 : static_cast<std::size_t>(o.shared) << 20U, parts);
   return policy.make(
       {.model = model.info(),
        .capacity = capacity,

@@ -47,12 +47,14 @@ struct known_model {
   index_t answer_length, block_length;
   bool own_length = false;
 };
-constexpr std::array<known_model, 5> models{{
+constexpr std::array<known_model, 7> models{{
     {"tiny_llada", "tiny_llada/tiny-f16.gguf", "tiny_llada/prompts.jsonl", 40, 20},
     {"sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", 36, 36},
     {"chains", "chains/chains-f16.gguf", "chains/problems.jsonl", 128, 128, true},
     {"waiting_1", "chains/waiting_1-f16.gguf", "chains/waiting.jsonl", 237, 237},
     {"waiting_2", "chains/waiting_2-f16.gguf", "chains/waiting.jsonl", 237, 237},
+    {"block_causal_1", "chains/block_causal_1-f16.gguf", "chains/waiting.jsonl", 237, 32},
+    {"block_causal_2", "chains/block_causal_2-f16.gguf", "chains/waiting.jsonl", 237, 32},
 }};
 
 /// The options while they are read: some depend on each other.
@@ -133,8 +135,9 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.calibration = read_problems(existing_file("--calibration", v)).front();
        }},
-      {"--model", "NAME", "tiny_llada (default), sudoku, chains, waiting_1, waiting_2, or a GGUF file (LLaDA,\n"
-       "                      BERT, ALBERT) for the prompts of tiny_llada or --prompts",
+      {"--model", "NAME", "tiny_llada (default), sudoku, chains, waiting_1, waiting_2, block_causal_1,\n"
+       "                      block_causal_2, or a GGUF file (LLaDA, BERT, ALBERT) for the prompts\n"
+       "                      of tiny_llada or --prompts",
        [](reader& r, std::string_view v) {
          const auto found = std::ranges::find(models, v, &known_model::name);
          r.model = found == models.end() ? models.front() : *found;
@@ -153,6 +156,9 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.blocks = whole_number<index_t>("--blocks", v, 1, million);
        }},
+      {"--open-window", "", "of a model with block-causal attention, the blocks that are decoded attend\n"
+       "                      to one another (LoPA)",
+       [](reader& r, std::string_view) { r.result.open_window = true; }},
       {"--stop", "", "end a sequence once its EOS token is committed",
        [](reader& r, std::string_view) { r.result.stop_at_eos = true; }},
       {"--seed", "N", "of policies that draw random numbers (default 0)",

@@ -34,6 +34,7 @@ struct options {
   geometry shape;
   bool blocks_chosen = false;  ///< by --blocks or --block-length; else the model's
   bool stop_at_eos = false;
+  bool open_window = false;            ///< of a model with block-causal attention
   std::filesystem::path html;          ///< where to write the viewer with a trace; or empty
   std::optional<problem> calibration;  ///< what profiles learn from; none: a task's first problem
   std::optional<index_t> batch;

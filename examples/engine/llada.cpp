@@ -234,6 +234,9 @@ logits_view llada_model::forward_shadow(std::span<const std::int32_t> tokens,
                                         positions_range rows_wanted,
                                         std::size_t attended,
                                         const sequence_memory& memory) {
+  if (config().attention.length > 0) {
+    throw std::invalid_argument("a model with block-causal attention has no shadow");
+  }
   const std::size_t width = config().width;
   const auto size = static_cast<std::size_t>(query.last - query.first);
   reserve(attended + size, size);
@@ -303,7 +306,8 @@ void llada_model::forward_one(const sequence_window& window, float* logits) {
       rows = {rows.data + window.first * config().width,
               rows.positions.subspan(window.first, wanted)};
     }
-    add_attention(config(), layer, rotary_, store_, count, rows, scratch_);
+    add_attention(
+        config(), layer, rotary_, store_, count, rows, scratch_, {.behind = config().attention});
     add_feed_forward(config(), layer, rows, scratch_);
   }
   write_logits(rows, logits);

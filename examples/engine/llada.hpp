@@ -45,10 +45,10 @@ struct dropped_keys {
 /// A LLaDA, BERT or ALBERT transformer that runs on one thread of the CPU; llada_config::kind says
 /// which.
 ///
-/// Attention is bidirectional, unless a pass asks for another kind: a forward pass processes whole
-/// sequences, mask tokens included, and the logits of a position are about the token at that same
-/// position. One object serves one
-/// thread; objects made from the same weights may run at the same time.
+/// Attention is bidirectional, unless the file says block-causal (causal_blocks) or a pass asks for
+/// another kind: a forward pass processes whole sequences, mask tokens included, and the logits of
+/// a position are about the token at that same position. One object serves one thread; objects made
+/// from the same weights may run at the same time.
 class llada_model {
  public:
   /// Loads the weights of a file; see llada_weights::load for what it throws.

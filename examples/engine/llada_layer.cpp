@@ -48,7 +48,7 @@ void weigh(std::span<float> scores,
            std::size_t count,
            float scale,
            hidden_keys hides) {
-  const std::size_t seen = hides.behind ? std::min(count, position + 1) : count;
+  const std::size_t seen = hides.behind.seen(position, count);
   if (hides.own) {
     scores[position] = std::numeric_limits<float>::lowest();
   }

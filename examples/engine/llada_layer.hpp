@@ -62,10 +62,10 @@ struct layer_memory {
   std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
 };
 
-/// Keys that a row does not attend to: those behind its position (causal attention), or that of its
+/// Keys that a row does not attend to: those behind its block (causal attention), or that of its
 /// own position (the rows of a shadow, which are not themselves in the store below `count`).
 struct hidden_keys {
-  bool behind = false;
+  causal_blocks behind = {};
   bool own = false;
 };
 
@@ -77,6 +77,10 @@ struct sequence_memory {
   bool drops_keys = false;    ///< of this pass: attend to layer_memory::kept_keys and the blocks
   std::int32_t blocks_first = 0, blocks_last = 0;
   hidden_keys hides = {};  ///< of this pass
+
+  /// Where a model has block-causal attention: positions from here on attend to one another, too,
+  /// until it is set again. LoPA decodes so (section 3.3).
+  std::size_t window = SIZE_MAX;
 };
 
 /// Memory for the intermediate results of a layer; it only grows.

@@ -3,6 +3,8 @@
 
 #include <unmask/unmask.hpp>
 
+#include <stdexcept>
+
 #include "engine/llada.hpp"
 
 // A forward in which a policy decides what is computed. To give another engine the same:
@@ -82,8 +84,14 @@ logits_view llada_model::forward(Pass& pass,
   };
 
   const bool drops = pass.evict() == unmask::eviction::choose;
+  if (drops && config().attention.length > 0) {
+    throw std::invalid_argument("keys can not be dropped of a model with block-causal attention");
+  }
   memory.drops_keys = pass.evict() == unmask::eviction::chosen;
-  memory.hides = {.behind = is_causal};
+  memory.hides = {.behind = is_causal ? causal_blocks{.length = 1} : config().attention};
+  if (!is_causal) {
+    memory.hides.behind.window = memory.window;
+  }
   memory.blocks_first = dropping.first;
   memory.blocks_last = dropping.last;
   unmask::host::key_selector selector(drops ? attend.last : 0);

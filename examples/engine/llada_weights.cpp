@@ -126,6 +126,15 @@ llada_config read_config(const gguf_file& file, const architecture& a) {
     config.stored_layers = size_or("stored_block_count", config.layers);
     config.kind.inner = read_activation(file, key(a.name, "feed_forward_activation"));
   }
+  if (file.has(key(a.name, "attention.block_length"))) {
+    config.attention = {size("attention.block_length"), size("attention.prefix_length")};
+    if (config.attention.length > config.context || config.attention.prefix > config.context) {
+      file.fail(shown("attention.block_length") + ": " + std::to_string(config.attention.length) +
+                " behind " + std::to_string(config.attention.prefix) +
+                " positions, must both be at most the context length " +
+                std::to_string(config.context));
+    }
+  }
   refuse_if_set(file, key(a.name, "attention.causal"));
   refuse_if_set(file, "diffusion.shift_logits");
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -24,6 +25,24 @@ struct layer_kind {
   activation inner = activation::gated_silu;
 };
 
+/// Blocks of positions whose rows attend to no later block. They are counted from `prefix` on; the
+/// positions in front of it attend to one another. Causal attention has blocks of one.
+struct causal_blocks {
+  std::size_t length = 0;  ///< of a block; 0: every row attends to all positions
+  std::size_t prefix = 0;
+  std::size_t window = SIZE_MAX;  ///< rows from here on attend to all positions
+
+  /// How many positions, the first ones, the row at `position` attends to, of `count`.
+  std::size_t seen(std::size_t position, std::size_t count) const {
+    if (length == 0 || position >= window) {
+      return count;
+    }
+    const std::size_t last =
+        position < prefix ? prefix : prefix + ((position - prefix) / length + 1) * length;
+    return last < count ? last : count;
+  }
+};
+
 /// The sizes and constants of a model, from the metadata of its file.
 struct llada_config {
   layer_kind kind;
@@ -36,6 +55,7 @@ struct llada_config {
   std::size_t heads = 0;          ///< attention heads; keys and values have as many
   std::size_t head_width = 0;     ///< width / heads
   std::size_t feed_forward = 0;   ///< entries inside the feed forward
+  causal_blocks attention;        ///< its mask; none in most models
   float norm_epsilon = 0;         ///< added to the mean square, or the variance, in every norm
   float rope_theta = 0;           ///< base of the rotary wavelengths; 0 without them
 };

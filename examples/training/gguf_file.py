@@ -34,6 +34,7 @@ def hyperparameters(w, shape, arch):
     w.add_uint32(f"{arch}.attention.head_count_kv", shape.heads)
     w.add_float32(f"{arch}.attention.layer_norm_rms_epsilon", shape.epsilon)
     w.add_bool(f"{arch}.attention.causal", False)
+    if shape.block: w.add_uint32(f"{arch}.attention.block_length", shape.block); w.add_uint32(f"{arch}.attention.prefix_length", shape.prefix)
     w.add_uint32(f"{arch}.rope.dimension_count", shape.head)
     w.add_float32(f"{arch}.rope.freq_base", shape.rope_base)
 

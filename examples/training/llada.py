@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The LLaDA architecture in PyTorch, the optimizer that trains it, and its GGUF file, for the example models.
 
-The models differ in a Shape alone; attention is bidirectional, no matrix has a bias.
+The models differ in a Shape alone; attention is bidirectional or block-causal, no matrix has a bias.
 """
 import dataclasses, math, torch
 import torch.nn as nn, torch.nn.functional as F
@@ -18,12 +18,18 @@ class Shape:
     ffn: int
     rope_base: float
     epsilon: float = 1e-5   # of RMSNorm
+    block: int = 0          # positions of a block whose rows see no later block, counted from `prefix` on; 0: all rows see all
+    prefix: int = 0         # positions in front of the first block, which see one another
     std: float = 0.0        # of the initial weights; 0: 1 for the embedding, half of 1/sqrt(inputs) for a matrix
 
     @property
     def layers(s): return s.unique * s.rounds
     @property
     def head(s): return s.width // s.heads
+    def seen(s, position):
+        """How many positions, the first ones, a row attends to."""
+        past = position - s.prefix
+        return s.context if not s.block else s.prefix if past < 0 else s.prefix + (past // s.block + 1) * s.block
 
 class RMSNorm(nn.Module):
     def __init__(s, d, epsilon): super().__init__(); s.weight = nn.Parameter(torch.ones(d)); s.epsilon = epsilon
@@ -37,10 +43,10 @@ class Layer(nn.Module):
         super().__init__(); s.shape = shape; d, f = shape.width, shape.ffn; s.n1, s.n2 = RMSNorm(d, shape.epsilon), RMSNorm(d, shape.epsilon)
         s.q, s.k, s.v, s.o = (nn.Linear(d, d, bias=False) for _ in range(4))
         s.gate, s.up, s.down = nn.Linear(d, f, bias=False), nn.Linear(d, f, bias=False), nn.Linear(f, d, bias=False)
-    def forward(s, x, cos, sin):
+    def forward(s, x, cos, sin, mask):
         B, T, D = x.shape; h = s.n1(x); split = lambda y: y.view(B, T, s.shape.heads, s.shape.head).transpose(1, 2).float()
         q, k, v = rope(split(s.q(h)), cos, sin), rope(split(s.k(h)), cos, sin), split(s.v(h))
-        with torch.autocast("cpu", enabled=False): a = F.scaled_dot_product_attention(q, k, v)
+        with torch.autocast("cpu", enabled=False): a = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + s.o(a.transpose(1, 2).reshape(B, T, D)); h = s.n2(x)
         return x + s.down(F.silu(s.gate(h)) * s.up(h))
 
@@ -55,11 +61,12 @@ class Denoiser(nn.Module):
                 std = shape.std or (1.0 if n == "emb.weight" else 0.5 / math.sqrt(p.shape[1]))
                 nn.init.normal_(p, std=std / (math.sqrt(2 * shape.layers) if n.endswith(("o.weight", "down.weight")) else 1))
         angles = torch.arange(shape.context)[:, None] * (shape.rope_base ** (-torch.arange(0, shape.head, 2) / shape.head))[None]
-        s.register_buffer("cos", angles.cos(), persistent=False); s.register_buffer("sin", angles.sin(), persistent=False)
+        mask = torch.tensor([[j < shape.seen(i) for j in range(shape.context)] for i in range(shape.context)]) if shape.block else None
+        for name, x in dict(cos=angles.cos(), sin=angles.sin(), mask=mask).items(): s.register_buffer(name, x, persistent=False)
     def forward(s, ids):
-        T = ids.shape[1]; x, cos, sin = s.emb(ids), s.cos[:T], s.sin[:T]
+        T = ids.shape[1]; x, cos, sin = s.emb(ids), s.cos[:T], s.sin[:T]; mask = None if s.mask is None else s.mask[:T, :T]
         for _ in range(s.shape.rounds):
-            for layer in s.layers: x = layer(x, cos, sin)
+            for layer in s.layers: x = layer(x, cos, sin, mask)
         return s.head(s.norm(x))
 
 class Muon(torch.optim.Optimizer):

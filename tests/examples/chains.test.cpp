@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 // The models of the chains folder in the example engine, beside PyTorch, and their problems.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,6 +24,7 @@
 namespace example::chains_test {
 namespace {
 
+using ::testing::HasSubstr;
 using tokens = std::vector<std::int32_t>;
 
 const std::filesystem::path folder = std::filesystem::path(UNMASK_EXAMPLES_DIR) / "chains";
@@ -28,8 +34,11 @@ struct model_files {
   std::string name, reference;
   std::size_t layers;
 };
-const std::vector<model_files> models{
-    {"chains", "", 12}, {"waiting_1", "waiting_1_", 3}, {"waiting_2", "waiting_2_", 3}};
+const std::vector<model_files> models{{"chains", "", 12},
+                                      {"waiting_1", "waiting_1_", 3},
+                                      {"waiting_2", "waiting_2_", 3},
+                                      {"block_causal_1", "block_causal_1_", 3},
+                                      {"block_causal_2", "block_causal_2_", 3}};
 
 gguf_file file_of(const model_files& m) {
   return gguf_file(folder / (m.name + "-f16.gguf"));
@@ -64,6 +73,35 @@ TEST(chains, decodes_are_those_of_pytorch) {
         EXPECT_EQ(d.forwards, expected["forwards"].get<int>()) << line["given"] << threshold;
       }
     }
+  }
+}
+
+/// What the loader says of the first block-causal model with another number at a key.
+std::string refusal(const std::string& key, std::uint32_t value) {
+  std::ifstream stream(folder / "block_causal_1-f16.gguf", std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  const std::size_t at = text.find(key) + key.size() + 4;  // past the type
+  for (std::size_t i = 0; i < 4; ++i) {
+    text[at + i] = static_cast<char>(value >> (8 * i));
+  }
+  const auto bytes = std::as_bytes(std::span(text));
+  try {
+    llada_weights::load(gguf_file("file", {bytes.begin(), bytes.end()}));
+  } catch (const std::runtime_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(chains, a_mask_of_blocks_is_that_of_the_file) {
+  const causal_blocks mask = llada_model(file_of(models[3])).config().attention;
+  EXPECT_EQ(mask.length, 32U);
+  EXPECT_EQ(mask.prefix, 7U);  // begin, "total:"
+  EXPECT_EQ(llada_model(file_of(models[1])).config().attention.length, 0U);
+  for (const std::string key : {"llada.attention.block_length", "llada.attention.prefix_length"}) {
+    EXPECT_EQ(refusal(key, 256), "");
+    EXPECT_THAT(refusal(key, 257), HasSubstr("must both be at most the context length 256"));
+    EXPECT_THAT(refusal(key, 0), HasSubstr(key + "': 0, must be at least 1"));
   }
 }
 

@@ -441,7 +441,8 @@ class Demo(unittest.TestCase):
         def counts(*arguments):
             found = measured("--limit", "2", "--seed", "7", "--policy", "at_random + tokens_per_step(8)", "--policy",
                              "by_entropy + entropy_bound(0.3)", "--policy", "threshold + lookahead(2)", "--policy",
-                             "threshold + dual_cache", "--policy", "threshold(0.8)", *arguments)
+                             "threshold + dual_cache", "--policy", "threshold(0.8) + block_pipeline(0.1)", "--policy",
+                             "threshold(0.8)", *arguments)
             return [{k: v for k, v in p.items() if "seconds" not in k} for p in found["policies"]]
 
         alone = counts("--batch", "1", "--threads", "1")

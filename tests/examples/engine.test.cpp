@@ -131,6 +131,43 @@ TEST(engine, a_sequence_does_not_feel_its_batch) {
   }
 }
 
+TEST(engine, blocks_of_a_mask) {
+  const causal_blocks all, ones{.length = 1}, blocks{.length = 4, .prefix = 3};
+  EXPECT_EQ(all.seen(5, 20), 20U);
+  EXPECT_EQ(ones.seen(0, 20), 1U);
+  EXPECT_EQ(ones.seen(5, 20), 6U);
+  EXPECT_EQ(blocks.seen(0, 20), 3U);
+  EXPECT_EQ(blocks.seen(2, 20), 3U);
+  EXPECT_EQ(blocks.seen(3, 20), 7U);
+  EXPECT_EQ(blocks.seen(6, 20), 7U);
+  EXPECT_EQ(blocks.seen(7, 20), 11U);
+  EXPECT_EQ(blocks.seen(7, 9), 9U);
+}
+
+// Each row feels the tokens up to the end of its block, and none behind it.
+TEST(engine, a_block_feels_no_later_block) {
+  llada_weights weights = llada_weights::load(file("f16"));
+  weights.config.attention = {.length = 12, .prefix = 5};
+  llada_model model(std::make_shared<const llada_weights>(weights));
+  const std::size_t vocabulary = model.config().vocabulary;
+  for (const tokens& sequence : sequences()) {
+    const std::size_t size = sequence.size();
+    const std::vector<float> before = copy(model.forward(sequence, 0, size));
+    const auto row = [&](const std::vector<float>& of, std::size_t i) {
+      return std::span(of).subspan(i * vocabulary, vocabulary);
+    };
+    for (std::size_t changed = 0; changed < size; changed += 3) {
+      tokens other = sequence;
+      other[changed] = other[changed] == 20 ? 21 : 20;
+      const std::vector<float> after = copy(model.forward(other, 0, size));
+      for (std::size_t i = 0; i < size; ++i) {
+        const bool sees = changed < model.config().attention.seen(i, size);
+        EXPECT_EQ(same_bits(row(before, i), row(after, i)), !sees) << changed << ", " << i;
+      }
+    }
+  }
+}
+
 TEST(engine, every_length_up_to_the_context_works) {
   llada_model model = f16_model();
   tokens sequence(model.config().context);

@@ -170,6 +170,71 @@ TEST(EnginePass, ACausalPassLeavesItsKeys) {
   EXPECT_LE(furthest(again, std::span(rows).last(text().vocabulary())), 1e-4);
 }
 
+llada_model model_of_blocks() {
+  llada_weights weights = llada_weights::load(file());
+  weights.config.attention = {.length = 12, .prefix = 5};
+  return llada_model(std::make_shared<const llada_weights>(weights));
+}
+
+// The mask of a file holds in a pass, too; a pass that ends with a block has the rows of one that
+// goes on.
+TEST(EnginePass, AMaskOfBlocksHoldsInEveryPass) {
+  llada_model model = model_of_blocks();
+  const std::size_t vocabulary = text().vocabulary();
+  for (const tokens& sequence : sequences()) {
+    const std::vector<float> full = copy(model.forward(sequence, 0, sequence.size()));
+    for (index_t end = 5; end <= static_cast<index_t>(sequence.size()); end += 12) {
+      sequence_memory memory;
+      random_pass pass = everything(end);
+      const std::vector<float> rows = copy(model.forward(pass, sequence, memory));
+      EXPECT_EQ(rows.size(), static_cast<std::size_t>(end) * vocabulary);
+      EXPECT_LE(furthest(rows, std::span(full).first(rows.size())), 1e-4);
+    }
+  }
+}
+
+// Behind the start of an open window rows attend to all that the pass does, in front of it as
+// ever.
+TEST(EnginePass, AWindowOfAMaskOfBlocksOpens) {
+  llada_model model = model_of_blocks();
+  const std::size_t vocabulary = text().vocabulary();
+  const tokens sequence = sequences().front();
+  const auto rows = [&](const tokens& of, std::size_t window) {
+    sequence_memory memory;
+    memory.window = window;
+    random_pass pass = everything(static_cast<index_t>(of.size()));
+    return copy(model.forward(pass, of, memory));
+  };
+  tokens other = sequence;
+  other.back() = other.back() == 20 ? 21 : 20;
+  const std::vector<float> closed = rows(sequence, SIZE_MAX);
+  for (const std::size_t window : {std::size_t{5}, std::size_t{17}, std::size_t{29}}) {
+    const std::vector<float> before = rows(sequence, window), after = rows(other, window);
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const auto row = [&](const std::vector<float>& of) {
+        return rows_of(of, {static_cast<index_t>(i)});
+      };
+      const bool is_open = i >= window;
+      EXPECT_EQ(same_bits(row(before), row(after)), !is_open) << window << ", " << i;
+      EXPECT_TRUE(is_open || same_bits(row(before), row(closed))) << window << ", " << i;
+    }
+  }
+  EXPECT_EQ(closed.size(), sequence.size() * vocabulary);
+}
+
+TEST(EnginePass, AMaskOfBlocksHasNoShadowAndDropsNoKeys) {
+  llada_model model = model_of_blocks();
+  const tokens sequence = sequences().front();
+  sequence_memory memory;
+  EXPECT_THROW(
+      model.forward_shadow(sequence, text().mask(), {8, 10}, {8, 10}, sequence.size(), memory),
+      std::invalid_argument);
+  struct dropping_pass : random_pass {
+    [[nodiscard]] static eviction evict() { return eviction::choose; }
+  } pass{everything(static_cast<index_t>(sequence.size()))};
+  EXPECT_THROW(model.forward(pass, sequence, memory), std::invalid_argument);
+}
+
 // A shadow of one masked position is that position: its mask attends to the same.
 TEST(EnginePass, AShadowHidesItsOwnPositionOnly) {
   llada_model model = new_model();

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Train a small LLaDA on tasks of tasks.py, on one CPU core. Usage: train.py OUT.pt MINUTES [SEED] [MODEL]
+"""Train a small LLaDA on tasks of tasks.py, on one CPU core. Usage: train.py OUT.pt MINUTES [SEED] [MODEL] [START.gguf]
 
-MODEL is chains (the default) or waiting. Every step sees all its tasks: one part of the batch a task, of problems with
-the same lengths, so nothing is padded. A share of the canvas drawn uniformly is masked; clues never are. MINUTES are
-of the processor, not of the clock. Every two of them OUT.pt is written, a moving average of the weights, and
-OUT.pt.resume, from which the same command goes on.
+MODEL is chains (the default), waiting or block_causal. START has the weights to begin with; without it they are drawn.
+Every step sees all its tasks: one part of the batch a task, of problems with the same lengths, so nothing is padded. A
+share of the canvas drawn uniformly is masked; clues never are. MINUTES are of the processor, not of the clock. Every
+two of them OUT.pt is written, a moving average of the weights, and OUT.pt.resume, from which the same command goes on.
 """
-import collections, os, random, sys, time, torch
+import collections, dataclasses, os, random, sys, time, torch
 import torch.nn as nn, torch.nn.functional as F
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "training"))
+import gguf_file
 from llada import Denoiser, Optimizers, Shape
 from tasks import BOS, MASK, SEEDS, TASKS, VOCAB, encode, set_of
 
 SHAPES = dict(chains=Shape(vocab=VOCAB, context=256, width=96, unique=4, rounds=3, heads=4, ffn=256, rope_base=1000.0),
               waiting=Shape(vocab=VOCAB, context=256, width=96, unique=3, rounds=1, heads=4, ffn=256, rope_base=1000.0))
+SHAPES["block_causal"] = dataclasses.replace(SHAPES["waiting"], block=32, prefix=1 + len("total:"))   # BOS and the prompt
 TOKENS = dict(chains=dict(trace=1300, path=1300, reach=900, copy=250, sort=250, shuffle=200), waiting=dict(waiting=4900))   # of a step
+TOKENS["block_causal"] = TOKENS["waiting"]
 
 class Batches:
     """Training problems of one task, grouped by their lengths."""
@@ -39,9 +42,11 @@ def mask(free):
 
 class Training:
     """All that a training goes on from; `seconds` are of the processor."""
-    def __init__(s, name, seed):
+    def __init__(s, name, seed, start=None):
         torch.manual_seed(seed); s.r = random.Random(SEEDS["training"] + seed)
-        s.model, s.average = Denoiser(SHAPES[name]), Denoiser(SHAPES[name]); s.average.load_state_dict(s.model.state_dict())
+        s.model, s.average = Denoiser(SHAPES[name]), Denoiser(SHAPES[name])
+        if start: s.model.load_state_dict(gguf_file.read(SHAPES[name], start))
+        s.average.load_state_dict(s.model.state_dict())
         s.optimizers = Optimizers(s.model, 0.02, 3e-3); s.batches = {t: Batches(t, n, s.r) for t, n in TOKENS[name].items()}
         s.mean, s.step, s.seconds = {}, 0, 0.0
     def save(s, path):
@@ -56,7 +61,7 @@ class Training:
 
 def main():
     path, minutes = sys.argv[1], float(sys.argv[2]); seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1; name = sys.argv[4] if len(sys.argv) > 4 else "chains"
-    torch.set_num_threads(1); t = Training(name, seed); before = 0.0
+    torch.set_num_threads(1); t = Training(name, seed, *sys.argv[5:6]); before = 0.0
     if os.path.exists(path + ".resume"): t.resume(path + ".resume"); before = t.seconds; print(f"goes on from step {t.step}", flush=True)
     saved, fast = before, torch.compile(t.model, dynamic=True)
     while (done := t.seconds / (60 * minutes)) < 1:
