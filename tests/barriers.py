@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tells which barriers of the kernels a test would miss.
 
-usage: barriers.py [--seeds N,N] [--filter REGEX] [--check N] [--write FILE] PROGRAM
+usage: barriers.py [--seeds N,N] [--filter REGEX] [--jobs N] [--check N] [--write FILE] PROGRAM
        barriers.py --self-test
 
 PROGRAM is unmask_tests_cuda, executed from its PTX under seeds (1), with races watched. A barrier is
 noticed if, somewhere, it alone orders two accesses of which one writes: without it the same run has
-a race. --check leaves out N of them indeed, and all that are not noticed, each in a run of its own,
-which ends at the first report. Ends with status 1 if a barrier is not noticed, or never passed, and
+a race. --check leaves out N of them indeed, drawn at random, and all that are not noticed, each in
+runs of its own, which end at the first report. The tests are shared out to --jobs processes. Ends with status 1 if a barrier is not noticed, or never passed, and
 has no reason: the comment on its line. --write puts the table into FILE, behind its heading
 "## Barriers" and the text below that.
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -84,11 +86,13 @@ def forwards():
     return [place for place in lines_with(FORWARDS.search)]
 
 
-def run(program, tests, **settings):
-    environment = os.environ | {f"UNMASK_PTX_{name}": str(value) for name, value in settings.items()}
+def run(program, tests, job=(0, 1), **settings):
+    """Runs the share of job[0] of job[1] jobs."""
+    shard = {"GTEST_SHARD_INDEX": str(job[0]), "GTEST_TOTAL_SHARDS": str(job[1])}
+    settings |= {"FORWARDS": ",".join(forwards())}
+    environment = os.environ | shard | {f"UNMASK_PTX_{name}": str(value) for name, value in settings.items()}
     return subprocess.run([program, "--gtest_brief=1", "--gtest_filter=" + tests],
-                          env=environment | {"UNMASK_PTX_FORWARDS": ",".join(forwards())},
-                          capture_output=True, text=True, check=False, timeout=7200)
+                          env=environment, capture_output=True, text=True, check=False, timeout=7200)
 
 
 def tests_of(program, wanted):
@@ -101,27 +105,38 @@ def tests_of(program, wanted):
             yield suite + name.strip()
 
 
-def passed(program, tests, seeds):
+def counted(program, tests, seed, job):
+    """The lines that a run writes about barriers."""
+    with tempfile.NamedTemporaryFile() as file:
+        done = run(program, tests, job, BARRIERS=file.name, SEED=seed)
+        if done.returncode:
+            raise SystemExit(f"the tests fail as they are, seed {seed}:\n{done.stdout}{done.stderr}")
+        return pathlib.Path(file.name).read_text(encoding="utf-8").splitlines()
+
+
+def passed(program, tests, seeds, jobs):
     """{line of a barrier: (times passed, whether it alone orders accesses)}, of all seeds together."""
     found = {}
-    for seed in seeds:
-        with tempfile.NamedTemporaryFile() as file:
-            done = run(program, tests, BARRIERS=file.name, SEED=seed)
-            if done.returncode:
-                print(f"the tests fail as they are:\n{done.stdout}{done.stderr}", file=sys.stderr)
-                sys.exit(2)
-            for line in pathlib.Path(file.name).read_text(encoding="utf-8").splitlines():
-                times, needed, place = line.split(" ")
-                before = found.get(place, (0, False))
-                found[place] = (before[0] + int(times), before[1] or needed == "1")
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        runs = [pool.submit(counted, program, tests, seed, (job, jobs)) for seed in seeds for job in range(jobs)]
+        for line in (line for one in runs for line in one.result()):
+            times, needed, place = line.split(" ")
+            before = found.get(place, (0, False))
+            found[place] = (before[0] + int(times), before[1] or needed == "1")
     return found
 
 
-def missed(program, tests, place):
+def missed(program, tests, place, seeds, jobs):
     """What notices that the barrier is missing, or None."""
-    done = run(program, tests, STOP=1, WITHOUT=place, SEED=1)
-    report = re.search(r"^ptx: (\w+)", done.stderr, re.M)
-    return None if done.returncode == 0 else report[1] if report else "a test"
+    for seed in seeds:
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            runs = [pool.submit(run, program, tests, (job, jobs), STOP=1, WITHOUT=place, SEED=seed)
+                    for job in range(jobs)]
+            for done in (one.result() for one in runs):
+                report = re.search(r"^ptx: (\w+)", done.stderr, re.M)
+                if done.returncode:
+                    return report[1] if report else "a test"
+    return None
 
 
 def self_test():
@@ -138,6 +153,7 @@ def main():
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--filter", default="", help="a regular expression for the names of tests")
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--check", type=int, default=0)
     parser.add_argument("--write")
     parser.add_argument("program", nargs="?")
@@ -146,15 +162,17 @@ def main():
         self_test()
         return 0
     tests = ":".join(tests_of(options.program, options.filter))
-    found = passed(options.program, tests, options.seeds.split(","))
+    seeds = options.seeds.split(",")
+    found = passed(options.program, tests, seeds, options.jobs)
     names = names_of(written())
-    rows, wrong, left_out = [], False, 0
+    needed = [place for place in names if found.get(place, (0, False))[1]]
+    drawn = set(random.sample(needed, min(options.check, len(needed))))
+    rows, wrong = [], False
     for place, name in names.items():
         times, is_needed = found.get(place, (0, False))
         said = "a race" if is_needed else "nothing" if times else "never passed"
-        if times and ((is_needed and left_out < options.check) or (options.check and not is_needed)):
-            left_out += is_needed
-            really = missed(options.program, tests, place)
+        if place in drawn or (options.check and times and not is_needed):
+            really = missed(options.program, tests, place, seeds, options.jobs)
             said = (f"{really}, left out" if really else "nothing, left out") if is_needed or really else said
             wrong = wrong or (is_needed and not really)
         _, _, why = line_of(place).partition("// ")

@@ -476,6 +476,9 @@ class decoder {
     if (text == "WARP_SZ") {
       return warp_size;
     }
+    if (text == "%globaltimer") {
+      return 0;  // no time passes
+    }
     const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
     if (digits.empty() || digits[0] < '0' || digits[0] > '9') {
       const std::size_t plus = text.find('+');
@@ -649,6 +652,10 @@ class decoder {
       decode_call(arguments, text, line);
       return;
     }
+    if (is("mbarrier")) {
+      decode_mbarrier(in, names, args, text, line);
+      return;
+    }
     if (is("bra")) {
       in.kind = action::branch;
       jumps_.emplace_back(kernel_.code.size(), prefix_ + std::string(args[0]));
@@ -702,6 +709,8 @@ class decoder {
       in.args[3] = source(args[2], 4, text);
     } else if (is("membar") || is("fence")) {
       in.kind = action::fence;
+    } else if (is("nanosleep")) {
+      in.kind = action::pause;
     } else {
       decode_computation(in, opcode, args, text);
     }
@@ -754,6 +763,68 @@ class decoder {
     in.to[0] = take_registers(4, 1);
     in.args[0] = from;
     return add(in, text, 0).to[0];
+  }
+
+  // A barrier in shared memory is a word of 64 bits: how many arrivals are missing and how many a
+  // phase has, 20 bits each, and the phase in the highest one.
+  void decode_mbarrier(const instruction& guarded,
+                       const std::vector<std::string_view>& names,
+                       const std::vector<std::string_view>& args,
+                       std::string_view text,
+                       std::uint32_t line) {
+    const auto computed = [&](std::string_view opcode, place from) {
+      instruction in = guarded;
+      in.compute = find_operation(opcode)->compute;
+      in.args[0] = from;
+      return in;
+    };
+    const auto word = [&](action kind, memory_order order, std::string_view address) {
+      instruction in = guarded;
+      in.kind = kind;
+      in.order = order;
+      in.space = state_space::shared;
+      in.bytes = 8;
+      in.wide = 1;
+      decode_address(in, address.substr(1, address.size() - 2), text);
+      return in;
+    };
+    const std::string_view what = names[1];
+    if (names.back() != "b64" || names.size() > 4 || args.size() != (what == "init" ? 2 : 3)) {
+      fail("instruction", text);
+    }
+    const place value = take_registers(8, 1);
+    if (what == "init") {
+      instruction whole = computed("mbarrier.init", source(args[1], 4, text));
+      whole.to[0] = value;
+      add(whole, text, line);
+      instruction in = word(action::store, memory_order::weak, args[0]);
+      in.to[0] = value;
+      add(in, text, line);
+    } else if (what == "arrive") {
+      instruction count = computed("cvt.u64.u32", source(args[2], 4, text));
+      count.to[0] = value;
+      add(count, text, line);
+      instruction in = word(action::atomic, memory_order::release, args[1]);
+      in.to[0] = destination(args[0], 8, text);
+      in.args[1] = in.args[2] = value;
+      in.combine = [](std::uint64_t old, std::uint64_t arrived, std::uint64_t) -> std::uint64_t {
+        const std::uint64_t expected = old >> 20U & 0xfffffU;
+        return (old & 0xfffffU) == arrived ? ((old ^ 1ULL << 63U) & ~0xfffffULL) | expected
+                                           : old - arrived;
+      };
+      add(in, text, line);
+    } else if (what == "try_wait" || what == "test_wait") {
+      add({.kind = action::pause}, text, line);
+      instruction in = word(action::load, memory_order::acquire, args[1]);
+      in.to[0] = value;
+      add(in, text, line);
+      instruction has_passed = computed("mbarrier.has_passed", value);
+      has_passed.args[1] = source(args[2], 8, text);
+      has_passed.to[0] = destination(args[0], 1, text);
+      add(has_passed, text, line);
+    } else {
+      fail("instruction", text);
+    }
   }
 
   // ld, st, atom and red.

@@ -63,6 +63,7 @@ struct block {
   std::vector<std::uint64_t> local;
   access_history history;
   block_clock clock;
+  std::size_t pauses = 0;  // of all warps
 
   block(std::uint32_t which, unsigned warp_count, std::size_t shared_bytes)
       : index(which)
@@ -227,7 +228,7 @@ class launch_run {
       throw launch_failed{};
     }
     if (!is_random_) {
-      run_warp(b, *able[0], UINT32_MAX, true);
+      run_warp(b, *able[b.pauses % count], UINT32_MAX, true);
       return true;
     }
     static constexpr std::array<unsigned, 4> turns = {2, 20, 200, 2000};
@@ -289,6 +290,11 @@ class launch_run {
         break;
       case action::fence:
         break;
+      case action::pause:
+        ++b.pauses;
+        ++pc;
+        save();
+        return;
       case action::branch:
         if (lanes == group) {
           pc = in.target;
@@ -484,8 +490,10 @@ class launch_run {
       const auto* const base = o.at<const std::uint64_t>(in.args[0]);
       for_each_lane(o.lanes, [&](unsigned lane) { addresses[lane] = base[lane] + offset; });
     } else {
-      const auto* const base = o.at<const std::uint32_t>(in.args[0]);
-      for_each_lane(o.lanes, [&](unsigned lane) { addresses[lane] = base[lane] + offset; });
+      const auto* const base = o.at<const std::uint32_t>(in.args[0]);  // wraps
+      for_each_lane(o.lanes, [&](unsigned lane) {
+        addresses[lane] = static_cast<std::uint32_t>(base[lane] + offset);
+      });
     }
     if (counts_accesses_) {
       count_access(in, o.lanes, addresses);

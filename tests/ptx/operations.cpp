@@ -454,6 +454,11 @@ table all_operations() {
   t["cvta.param.u64"] = of_types<u64, u64>([](u64 a) { return a | parameter_window; });
   t["cvta.to.shared.u64"] = t["cvta.to.local.u64"] = t["cvta.to.param.u64"] =
       of_types<u64, u64>([](u64 a) { return a & ~window_mask; });
+  // decode_mbarrier(): the word of a barrier, and whether it is in another phase than in a state.
+  t["mbarrier.init"] =
+      of_types<u64, u32>([](u32 count) { return u64{count} << 20U | (count & 0xfffffU); });
+  const auto has_passed = [](u64 now, u64 state) { return ((now ^ state) >> 63U) != 0; };
+  t["mbarrier.has_passed"] = {compare<u64, decltype(has_passed)>, 1, {8, 8}};
   using m = lane_mask;
   t["and.pred"] = {predicates_of([](m a, m b) { return a & b; }), 1, {1, 1}};
   t["or.pred"] = {predicates_of([](m a, m b) { return a | b; }), 1, {1, 1}};

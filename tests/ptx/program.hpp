@@ -74,6 +74,7 @@ enum class action : std::uint8_t {
   vote,
   reduction,
   fence,
+  pause,  ///< other warps go on
 };
 
 struct instruction {

@@ -75,7 +75,7 @@ UNMASK_HD void fold_drift(const auto& b,
     if ((lane - counted % warp_threads + warp_threads) % warp_threads < more) {
       sum += drifts[lane];
     }
-    b.sync_warp();
+    b.sync_warp();  // before the next 32 rows are written there
     counted += more;
   }
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
@@ -144,9 +144,8 @@ UNMASK_HD void choose_rows(const auto& b,
   index_t size = info.active;
   if (info.refresh) {
     for (index_t i = b.lane(); i < size; i += b.lanes()) {
-      l.chosen_rows[i] = i;
+      l.chosen_rows[i] = i;  // which the same thread completes
     }
-    b.sync();
   } else {
     const auto step_reduction = step::layers::look_at_rows(b, m, first, space.step_reductions);
     step::layers::rank_rows(b, m, first, step_reduction);

@@ -39,7 +39,7 @@ UNMASK_HD inline void find_digit(const auto& b, std::uint32_t wanted, digit_coun
 
 /// Writes the indices of all `always` keys, of the `wanted` lowest others and of every i for which
 /// `also(i)`, ascending, and returns their number: see step::choose. Called by a whole block of
-/// whole warps.
+/// whole warps; thread t reads the keys t, t + threads, ..., and evaluates also() for those.
 ///
 /// The highest selected key is found digit by digit, with a histogram of each: five reads of any
 /// keys, and one for the list.

@@ -35,20 +35,19 @@ with_lists(const session_device_view<Policy>& device_view, index_t slot) {
   return m;
 }
 
-/// Tests the answer of a sequence with constraints that has ended.
+/// Tests the answer of a sequence with constraints that has ended. Called behind the barrier of
+/// step_phase::plan(), and before that of show().
 template <class Policy>
 UNMASK_HD void
 finish_answer(const auto& t, const step::slot_memory<Policy>& m, step::answer_walk* answer) {
   if (answer == nullptr) {
     return;
   }
-  t.sync();
   if (!m.status->next.active()) {
     const bool is_met = answer->finish(t, m.state->tokens, m.marks);
     if (t.lane() == 0) {
       m.status->report.constraint_met = is_met;
     }
-    t.sync();
   }
 }
 
@@ -132,8 +131,7 @@ UNMASK_HD void decide_slot(const auto& t,
     step::begin_report(t, m);
     if constexpr (Policy::layered) {
       if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
-        t.sync();
-        step::enter_layers(t, m);
+        step::enter_layers(t, m);  // writes behind a barrier
       }
     }
   }

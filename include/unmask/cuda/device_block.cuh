@@ -47,7 +47,7 @@ struct device_block {
     }
     sync();
     const std::uint64_t result = all;
-    sync();  // before `all` is written again
+    sync();  // before `all` is written again; CUB may have no barrier before that
     return result;
   }
 
@@ -78,7 +78,7 @@ struct device_block {
     if (warp_lane() == 0) {
       keys[Size] = 0;  // which CUB reads, and does not use
     }
-    sync_warp();
+    sync_warp();  // before CUB writes there, which may do so before a barrier of its own
     sorting(*reinterpret_cast<space*>(keys)).Sort(own, ::cuda::std::less<>{});
     sync_warp();
     unrolled<each>([&](index_t i) { keys[each * warp_lane() + i] = own[i]; });

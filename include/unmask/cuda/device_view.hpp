@@ -84,7 +84,7 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
                    device_view.layers);
     }
   }
-  b.sync();
+  b.sync();  // the host, which sees the word below, sees all that the threads have copied
   if (b.lane() == 0) {
     b.publish(device_view.running + slot, status->next.active() ? 1U : 0U);
   }

@@ -105,7 +105,6 @@ class warp_holder {
     detail::for_each_of(b_, z, wanted, [&](bool there, float logit, index_t column) {
       push(there ? ~rank_key(logit, first + column) : step::no_key);
     });
-    b_.sync_warp();
   }
 
   /// Sorts the list.

@@ -129,7 +129,7 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
 /// of at least the statistics S.
 ///
 /// Returns true in the first warp of that block: all results of the read are written and visible to
-/// this warp.
+/// its first lane.
 ///
 /// `nodes` is shared memory for node_count<S> records, `lists` for a list of each warp if columns
 /// are held; *row.held then gets those of the row. A row of one run needs no reduction across
@@ -220,7 +220,6 @@ UNMASK_HD bool read_row(const auto& b,
   if (b.warp_lane() == 0) {
     copy_statistics<S>(whole, out);
   }
-  b.sync_warp();
   return true;
 }
 

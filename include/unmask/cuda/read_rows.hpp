@@ -262,7 +262,7 @@ UNMASK_HD bool read_position(const auto& b,
 /// Counts the completed positions of a slot, of `positions` in a launch that also decides.
 /// `through` is the result of read_position() in this thread. Returns true in all threads of the
 /// last block to finish, which then sees all writes of the others, and resets the counter to zero.
-/// `verdict` is shared memory that no thread reads any more.
+/// Called behind a barrier of the block; `verdict` is shared memory that no thread reads any more.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
                                         const session_device_view<Policy>& device_view,
@@ -270,19 +270,15 @@ template <class Policy>
                                         index_t positions,
                                         bool through,
                                         bool& verdict) {
-  if (b.warp() == 0) {
-    b.sync_warp();
-    if (b.warp_lane() == 0) {
-      bool last = false;
-      if (through) {
-        last =
-            b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
-      }
-      if (last) {
-        device_view.through[slot] = 0;
-      }
-      verdict = last;
+  if (b.lane() == 0) {
+    bool last = false;
+    if (through) {
+      last = b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
     }
+    if (last) {
+      device_view.through[slot] = 0;
+    }
+    verdict = last;
   }
   b.sync();
   return verdict;

@@ -43,9 +43,8 @@ template <element T>
 UNMASK_HD void select_keys(const auto& b, const selection_arguments<T>& a, digit_counts& space) {
   const step::key_selection<T>& s = a.selection;
   for (index_t i = b.lane(); i < s.size(); i += b.lanes()) {
-    a.keys[i] = s.pooled_key(i);
+    a.keys[i] = s.pooled_key(i);  // which choose() reads in the same thread
   }
-  b.sync();
   const index_t count = choose(b, a.keys, s.size(), s.kept(), a.kept, space);
   b.sync();
   for (index_t k = b.lane(); k < count; k += b.lanes()) {

@@ -172,7 +172,8 @@ struct head_cut {
     return count;
   }
 
-  /// Completes the record with the columns that measure() counted.
+  /// Completes the record with the columns that measure() counted. Lane 0 writes it, and the others
+  /// see it behind the group's next barrier.
   template <statistics S>
   UNMASK_HD void
   finish(const auto& t, record<S>& row, const draw_request& draw, bool renormalises) {
@@ -201,7 +202,6 @@ struct head_cut {
         renormalise(row, kept.finish());
       }
     }
-    t.sync();
   }
 };
 
@@ -344,7 +344,6 @@ template <int Digit, class Sweep>
     known |= ~std::uint64_t{0} << static_cast<unsigned>(token_bits);
     static_cast<void>(find_digits(token_bits, 0));
   }
-  t.sync();
   return ~(found | ~known);
 }
 

@@ -13,7 +13,8 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
 }
 
-/// Marks the anchors among the scored positions, before the commit rule changes roles.
+/// Marks the anchors among the scored positions, before the commit rule changes roles. Read behind
+/// the barrier of store_ranks().
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::anchors) {
@@ -26,7 +27,6 @@ UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
       const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
       m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<part_type::required>());
     }
-    t.sync();
   } else {
     static_cast<void>(t);
     static_cast<void>(m);

@@ -76,10 +76,9 @@ struct answer_walk {
     return true;
   }
   /// The tokens to write now, by position: those of place(), and those that are certain. All sets
-  /// are known then.
+  /// are known then. Called behind a barrier, and at most once before the next.
   template <class Group>
   [[nodiscard]] UNMASK_HD detail::placed_tokens place_tokens(const Group& t) {
-    t.sync();
     if (t.lane() == 0) {
       placed_count = 0;
     }
@@ -93,7 +92,7 @@ struct answer_walk {
     if (t.lane() == 0) {
       put_chosen(0x7fffffff);
     }
-    t.sync();
+    t.sync();  // every lane reads the number
     return {placed, placed_count};
   }
 
@@ -107,7 +106,7 @@ struct answer_walk {
       for (index_t p = f.where.first; t.lane() == 0 && p < f.where.last; ++p) {
         f.write(p - f.where.first, marks[p] == mark::masked ? no_token : tokens[p]);
       }
-      t.sync();
+      t.sync();  // where a field has not seen a token, as of a canvas: on the host alone so far
       const bool is_met = f.is_met(t);
       all = all && is_met;
     }
@@ -125,10 +124,9 @@ struct answer_walk {
   template <class Group>
   UNMASK_HD void fill(const Group& t, field_walk& f) {
     index_t p = f.changed_first;
-    t.sync();
     while (p < math::min(f.changed_last, f.size())) {
+      // Every lane has seen the sets when certain() returns: it ends with a barrier.
       const token_id token = f.is_masked(p) ? f.certain(t, p) : no_token;
-      t.sync();
       if (t.lane() == 0 && token != no_token) {
         put_chosen(f.where.first + p);
         placed[placed_count++] = {f.where.first + p, token, true};
@@ -143,7 +141,6 @@ struct answer_walk {
       f.changed_first = f.size();
       f.changed_last = 0;
     }
-    t.sync();
   }
 };
 

@@ -106,7 +106,7 @@ commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>&
     if (t.lane() == 0) {
       m.status->report.forced += forced;
     }
-    t.sync();
+    t.sync();  // lanes have set the roles of positions that others read
   }
 }
 
@@ -259,8 +259,7 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
   w.before = m.status->report.last_commits;
   w.noted = w.before;
   if constexpr (Policy::branches) {
-    w.placed = m.entries[0];
-    t.sync();
+    w.placed = m.entries[0];  // written again behind the first count
   }
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     const index_t position = scored.first + i;
@@ -347,9 +346,8 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
     if (is_candidate) {
       s.tokens[m.status->next.score.first + i] = token;
     }
-    changed += t.count(changes).all;
+    changed += t.count(changes).all;  // every lane has read the view
   });
-  t.sync();
   if (t.lane() == 0) {
     s.view.changed += changed;
     m.status->report.invalid_rows += invalid;

@@ -11,7 +11,9 @@
 /// The step after the read of the logits: one implementation for every backend, run by one thread
 /// group per slot.
 ///
-/// Phases are separated by barriers that every lane reaches. Work of O(positions) is distributed
+/// Phases are separated by barriers that every lane reaches: at the end of a phase, unless the next
+/// one has one before it reads what other lanes wrote. From move_text() to plan() lane 0 works
+/// alone, but for the constraints of a sequence. Work of O(positions) is distributed
 /// over the lanes, including lists, which are in position order. Lane 0 alone plans, computes sums
 /// whose order matters (costs, reductions), and calls parts that may count (edit_token).
 namespace UNMASK_NAMESPACE::step {
@@ -129,7 +131,6 @@ template <class Policy>
           beams::offer_successors(m, b, count);
           beams::stand(m, now.branch, now.placed(b), false);
         }
-        t.sync();
       }
       if (t.lane() == 0) {
         beams::select(m);
@@ -163,7 +164,6 @@ UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer)
         m.state->view.new_commits += m.drafts->entry_count;
         put_back(m);
       }
-      t.sync();
     }
   }
 }
@@ -187,9 +187,7 @@ template <class Policy>
   bool has_reached = false;
   if constexpr (Policy::drafts) {
     if (drafts_now(m)) {
-      t.sync();
       has_reached = m.status->next.branches > 0;
-      t.sync();
       if (t.lane() == 0) {
         if (has_reached) {
           set_aside(m);

@@ -144,7 +144,6 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   if (!has_gate<Policy>(answer) || renoises_now(m)) {
     return;
   }
-  t.sync();
   const index_t size = m.status->next.score.size();
   index_t best = -1;  // the first that was refused
   bool any = false;
@@ -183,7 +182,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
 }
 
 /// Tells the gate of positions that are masked after all: those that a part masks because they are
-/// the least certain, which were committed or had passed.
+/// the least certain, which were committed or had passed. Seen behind the barriers of edit_token().
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
@@ -212,7 +211,6 @@ UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
         }
       }
     }
-    t.sync();
   }
 }
 
@@ -331,7 +329,7 @@ UNMASK_HD void write_placed(const slot_memory<Policy>& m, const placed_tokens& p
   }
 }
 
-/// Writes the tokens that the constraints of a sequence place.
+/// Writes the tokens that the constraints of a sequence place, in lane 0, which then plans.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
@@ -342,7 +340,6 @@ place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused
       if (t.lane() == 0 && placed.count > 0) {
         write_placed(m, placed);
       }
-      t.sync();
     }
   }
 }

@@ -155,7 +155,8 @@ look_at_rows(const auto& t,
   return all;
 }
 
-/// Writes the key of each active row's importance.
+/// Writes the key of each active row's importance; choose() reads it in the same lane, and has
+/// barriers before others do.
 template <class Policy>
 UNMASK_HD void rank_rows(const auto& t,
                          const slot_memory<Policy>& m,
@@ -171,7 +172,6 @@ UNMASK_HD void rank_rows(const auto& t,
         });
     l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
   }
-  t.sync();
 }
 
 /// True if the rule computes active row i whatever its importance.

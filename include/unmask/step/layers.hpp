@@ -127,7 +127,6 @@ UNMASK_HD void map_rows(const deciding_group auto& t, const slot_memory<Policy>&
   if (t.lane() == 0) {
     l.state->rows = rows;
   }
-  t.sync();
 }
 
 }  // namespace layers
@@ -276,7 +275,6 @@ UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Poli
         }
       }
     }
-    t.sync();
     layers::map_rows(t, m);
   } else {
     static_cast<void>(t);

@@ -208,7 +208,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
 }
 
 /// Determines the rows that the next step reads, from the first to the last, and the positions that
-/// enter its pass through the layers.
+/// enter its pass through the layers. The rest of the step does not read the rows.
 template <class Policy>
 UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>& m) {
   plan& next = m.status->next;
@@ -233,7 +233,6 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
         size,
         [&](index_t k) { return reads(size - 1 - k); },
         [&](index_t k) { rows.last = row_of(size - 1 - k) + 1; }));
-    t.sync();
   };
   if constexpr (Policy::shadows) {
     if (!next.shadow.empty()) {
@@ -242,7 +241,6 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
       if (t.lane() == 0 && m.status->shadow_rows.empty()) {
         next.shadow = {};  // nothing is committed there
       }
-      t.sync();
       return;
     }
   }

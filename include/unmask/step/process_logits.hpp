@@ -74,7 +74,7 @@ void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused
   }
 }
 
-/// Stores what the next step needs of the rows just read.
+/// Stores what the next step needs of the rows just read; this one does not read it.
 template <class Policy>
 UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
@@ -94,7 +94,6 @@ UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) 
         }
       }
     }
-    t.sync();
   }
 }
 

@@ -69,7 +69,8 @@ template <class Policy>
   return count(m.policy->template part_at<I>(), context);
 }
 
-/// After the commit rule: selects the committed positions that the next pass hides and reads.
+/// After the commit rule: selects the committed positions that the next pass hides and reads. They
+/// are seen behind the barriers of the commits and of the plan.
 template <class Policy>
 UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m) {
@@ -87,7 +88,6 @@ UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
       m.state->hidden_count = 0;
       m.state->decides_again = false;
     }
-    t.sync();
     const index_t wanted =
         is_again ? 0
                  : count_of(m, [](const auto& p, auto& context) { return p.hide_count(context); });
@@ -110,7 +110,6 @@ UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
     if (t.lane() == 0) {
       m.state->hidden_count = hidden;
     }
-    t.sync();
   }
 }
 

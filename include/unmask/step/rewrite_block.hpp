@@ -301,7 +301,6 @@ UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
       ++q.changed;
       s.moves = {};
     }
-    t.sync();
   }
 }
 

@@ -78,7 +78,6 @@ UNMASK_HD void soften(const auto& t, const slot_memory<Policy>& m) {
       soften_row(m, i);
     }
   }
-  t.sync();
 }
 
 }  // namespace phase

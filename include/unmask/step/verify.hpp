@@ -63,7 +63,7 @@ UNMASK_HD void verify([[maybe_unused]] const deciding_group auto& t,
       }
       before += fallen.all;
     });
-    t.sync();
+    t.sync();  // before a gate reads all roles; none goes with checks yet
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <type_traits>
 
 #include "support/cuts.hpp"
@@ -60,6 +61,27 @@ TEST_F(DeviceRanks, ReadAllElementTypesWithMasksAndGuidance) {
   const auto cuts = chunk_cuts(decode.model.vocab, 3);
   expect_ranks_on_stream_equal<float>(decode, cuts, decode.whole<float>());
   expect_ranks_on_stream_equal<float16>(decode, cuts, decode.whole<float16>());
+}
+
+// In both messages, so that several threads find something wrong.
+TEST_F(DeviceRanks, FindMessagesThatDoNotGoTogetherAndDecideNothing) {
+  const auto decode = fake_decode_of(sure_ones, 40, 10);
+  const index_t cuts[] = {0, 15, 40};
+  const test_stream stream;
+  ranks_on_stream<float, std::remove_const_t<decltype(sure_ones)>> both(decode, cuts, stream.get());
+  const auto request = both.rank(0).next();
+  static_cast<void>(both.rank(1).next());
+  const auto masked = both.tokens(0);
+  both.read(*request);
+  static_cast<void>(both.rank(0).report());
+  const std::size_t bytes = both.rank(0).message_bytes();
+  for (const std::size_t message : {std::size_t{0}, bytes}) {
+    ASSERT_EQ(cudaMemset(both.everyones_bytes() + message + 4, 0x5a, 4), cudaSuccess);
+  }
+  both.rank(0).supply(both.everyone());
+  EXPECT_THROW(static_cast<void>(both.rank(0).next()), std::invalid_argument);
+  EXPECT_EQ(both.tokens(0), masked);
+  EXPECT_EQ(both.rank(0).report().forwards, 0);
 }
 
 }  // namespace

@@ -18,7 +18,9 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::gated)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;
+template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::changing_rows)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::skipping_rows)>>;
 
 namespace unmask::testing {

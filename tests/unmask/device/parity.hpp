@@ -68,7 +68,7 @@ void decode_beside(const Policy& policy, const std::vector<index_t>& vocabularie
 
 /// The same with hidden states at the layers, of one type.
 template <element T, class Policy>
-void choose_beside(const Policy& policy, bool skips, int rounds) {
+void choose_beside(const Policy& policy, bool skips, int rounds, index_t longest = 24) {
   const test_stream stream;
   int steps = 0;
   int skipped = 0;
@@ -78,7 +78,7 @@ void choose_beside(const Policy& policy, bool skips, int rounds) {
     // Once more segments than a launch has room for.
     const bool many = std::same_as<T, float> && round == 1;
     layers_beside<T, Policy> both(
-        policy, many ? 18 : d.within(1, 3), many ? 8 : 24, stream.get(), d);
+        policy, many ? 18 : d.within(1, 3), many ? 8 : longest, stream.get(), d);
     for (int i = 0; i < 60 && both.step(); ++i) {
     }
     steps += both.steps();
@@ -160,6 +160,7 @@ TEST(layer_parity_composed, selects_at_each_layer_what_the_host_does) {
   skip_without_device();
   if (!::testing::Test::IsSkipped()) {
     choose_beside<float>(skipping_rows, true, 5);
+    choose_beside<float>(changing_rows, true, 3, 90);  // more rows than a warp has threads
   }
 }
 

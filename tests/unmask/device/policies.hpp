@@ -27,6 +27,8 @@
 
 #include <type_traits>
 
+#include "support/gated_parts.hpp"
+#include "support/relative_change.hpp"
 #include "support/stop_at_any_eos.hpp"
 #include "support/three_hold.hpp"
 
@@ -44,6 +46,7 @@ inline constexpr policy branching_out{by_confidence{},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
                                       block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
                                       stop_at_eos{}};
+inline constexpr policy gated{by_confidence{}, tokens_per_step{2}, takes_turns{}, odd_tokens{}};
 inline constexpr policy drawn{by_confidence{}, steps_per_block{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_edited{
     by_confidence{},
@@ -80,6 +83,7 @@ inline constexpr policy skipping_rows{by_confidence{},
                                       early_skip{.floor = true, .cap = true, .confident = 0.3F},
                                       block_cache{.prompt_period = 5, .block_period = 3},
                                       trace_credit<4>{}};
+inline constexpr policy changing_rows{by_margin{}, tokens_per_step{2}, relative_change{}};
 
 /// One of them as a type, for typed tests.
 template <const auto& P>
@@ -95,13 +99,14 @@ struct policy_list {};
 /// Those that parity suite and block emulator decode composed, too.
 /// sure_ones and of_kept_three have parts that no text names, the second the statistics of a
 /// truncated row; the text of profiled would need a file; a session test has the kernels of
-/// credited. branching_out and stable have the memory of branches and of previous rows as
-/// constants of the type.
+/// credited. gated has parts of the tests; branching_out and stable have the memory of branches and
+/// of previous rows as constants of the type.
 using composed = policy_list<with<sure_ones>,
                              with<of_kept_three>,
                              with<profiled>,
                              with<credited>,
                              with<branching_out>,
+                             with<gated>,
                              with<stable>>;
 
 /// Calls use(policy) for each of a list.
