@@ -140,7 +140,7 @@ template <class Policy>
     }
   }
   const bool is_shadow = from.branch > m.status->next.branches;
-  const range wanted = is_shadow ? m.status->shadow_rows : m.status->rows;
+  const range wanted = is_shadow ? m.status->shadow_rows : m.status->rows_of(from.branch);
   return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
 }
 

@@ -188,7 +188,7 @@ UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status
             .branch = b,
             .placed = placed,
             .query = next.query,
-            .rows = status.rows,
+            .rows = status.rows_of(b),
             .keys = next.keys,
             .evict = next.evict,
             .attention = next.attention,
@@ -197,7 +197,6 @@ UNMASK_LIBRARY void pending_request::add(index_t slot, const slot_status& status
     const index_t last = next.branch_last[b];
     s.query.last -= next.score.last - last;
     s.keys.last -= next.score.last - last;
-    s.rows.last = math::min(s.rows.last, math::max(last - 1 - next.logits_shift, 0) + 1);
   }
   add(s);
 }

@@ -23,6 +23,14 @@ struct slot_status {
   /// The same of the shadow segment: the first and the last are of committed positions.
   range shadow_rows;
   sequence_report report;
+
+  /// The rows of branch b, 0 for the sequence: a schedule may plan it to end before the others.
+  [[nodiscard]] UNMASK_HD range rows_of(index_t b) const {
+    const index_t last =
+        next.branches > 0 ? math::max(next.branch_last[b] - 1 - next.logits_shift, index_t{0}) + 1
+                          : rows.last;
+    return {rows.first, math::min(rows.last, last)};
+  }
 };
 
 /// State of a slot's sequence, except that of the policy and of rows.

@@ -20,6 +20,7 @@
 #include <unmask/policy/logits/tokens.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
+#include <unmask/policy/presets/released/lopa.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
 #include <unmask/policy/schedule/pipeline.hpp>
@@ -44,7 +45,7 @@ inline constexpr policy credited{by_confidence{}, threshold{0.3F, true}, trace_c
 inline constexpr policy branching_out{by_confidence{},
                                       threshold{0.4F},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
-                                      block_pipeline{.add = 0.2F, .activate = 0.6F, .at_once = 3},
+                                      released::d2f_blocks{.add = 0.2F, .activate = 0.6F},
                                       stop_at_eos{}};
 inline constexpr policy gated{by_confidence{}, tokens_per_step{2}, takes_turns{}, odd_tokens{}};
 inline constexpr policy drawn{by_confidence{}, steps_per_block{4}, sampling{.temperature = 0.8F}};
@@ -99,8 +100,9 @@ struct policy_list {};
 /// Those that parity suite and block emulator decode composed, too.
 /// sure_ones and of_kept_three have parts that no text names, the second the statistics of a
 /// truncated row; the text of profiled would need a file; a session test has the kernels of
-/// credited. gated has parts of the tests; branching_out and stable have the memory of branches and
-/// of previous rows as constants of the type.
+/// credited. gated has parts of the tests; branching_out plans each branch, which may end before
+/// the others, and has the memory of branches as a constant of the type, as stable has that of
+/// previous rows.
 using composed = policy_list<with<sure_ones>,
                              with<of_kept_three>,
                              with<profiled>,
