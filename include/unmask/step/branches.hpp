@@ -224,7 +224,7 @@ UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, rang
         next.branch[b] = {c.position, c.token, key_score(m.keys[b]), log_probability_of(c)};
       }
     }
-    t.sync();  // lane 0 reads them next, where a schedule plans each branch: in no text
+    t.sync();
     if (t.lane() == 0) {
       next.branches = 0;
       while (next.branches < wanted && m.keys[next.branches] != no_key) {
