@@ -8,9 +8,9 @@ usage: barriers.py [--seeds N,N] [--filter REGEX] [--jobs N] [--check N] [--writ
 PROGRAM is unmask_tests_cuda, executed from its PTX under seeds (1), with races watched. A barrier is
 noticed if, somewhere, it alone orders two accesses of which one writes: without it the same run has
 a race. --check leaves out N of them indeed, drawn at random, and all that are not noticed, each in
-runs of its own, which end at the first report. The tests are shared out to --jobs processes. Ends with status 1 if a barrier is not noticed, or never passed, and
-has no reason: the comment on its line. --write puts the table into FILE, behind its heading
-"## Barriers" and the text below that.
+runs of its own, which end at the first report. The tests are shared out to --jobs processes. Ends
+with status 1 if a barrier is not noticed, or never passed, and has no reason: the comment on its
+line. --write puts the table into FILE, behind its heading "## Barriers" and the text below that.
 """
 import argparse
 import concurrent.futures
