@@ -10,7 +10,7 @@ noticed if, somewhere, it alone orders two accesses of which one writes: without
 a race. --check leaves out N of them indeed, drawn at random, and all that are not noticed, each in
 runs of its own, which end at the first report. The tests are shared out to --jobs processes. Ends
 with status 1 if a barrier is not noticed, or never passed, and has no reason: the comment on its
-line. --write puts the table into FILE, behind its heading "## Barriers" and the text below that.
+line. --write puts the table into FILE, after its heading "## Barriers" and the text below that.
 """
 import argparse
 import concurrent.futures

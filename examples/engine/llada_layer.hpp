@@ -62,7 +62,7 @@ struct layer_memory {
   std::vector<std::int32_t> kept_keys;         ///< ascending, where the policy dropped others
 };
 
-/// Keys that a row does not attend to: those behind its block (causal attention), or that of its
+/// Keys that a row does not attend to: those after its block (causal attention), or that of its
 /// own position (the rows of a shadow, which are not themselves in the store below `count`).
 struct hidden_keys {
   causal_blocks behind = {};

@@ -85,7 +85,7 @@ logits_view llada_model::forward(Pass& pass,
 
   const bool drops = pass.evict() == unmask::eviction::choose;
   if (drops && config().attention.length > 0) {
-    throw std::invalid_argument("keys can not be dropped of a model with block-causal attention");
+    throw std::invalid_argument("a model with block-causal attention cannot drop keys");
   }
   memory.drops_keys = pass.evict() == unmask::eviction::chosen;
   memory.hides = {.behind = is_causal ? causal_blocks{.length = 1} : config().attention};

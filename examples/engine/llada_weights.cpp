@@ -130,7 +130,7 @@ llada_config read_config(const gguf_file& file, const architecture& a) {
     config.attention = {size("attention.block_length"), size("attention.prefix_length")};
     if (config.attention.length > config.context || config.attention.prefix > config.context) {
       file.fail(shown("attention.block_length") + ": " + std::to_string(config.attention.length) +
-                " behind " + std::to_string(config.attention.prefix) +
+                " after " + std::to_string(config.attention.prefix) +
                 " positions, must both be at most the context length " +
                 std::to_string(config.context));
     }

@@ -76,7 +76,7 @@ TEST(chains, decodes_are_those_of_pytorch) {
   }
 }
 
-/// What the loader says of the first block-causal model with another number at a key.
+/// The message of the loader for the first block-causal model with another number at a key.
 std::string refusal(const std::string& key, std::uint32_t value) {
   std::ifstream stream(folder / "block_causal_1-f16.gguf", std::ios::binary);
   std::string text(std::istreambuf_iterator<char>(stream), {});

@@ -144,7 +144,7 @@ TEST(engine, blocks_of_a_mask) {
   EXPECT_EQ(blocks.seen(7, 9), 9U);
 }
 
-// Each row feels the tokens up to the end of its block, and none behind it.
+// Each row feels the tokens up to the end of its block, and none after it.
 TEST(engine, a_block_feels_no_later_block) {
   llada_weights weights = llada_weights::load(file("f16"));
   weights.config.attention = {.length = 12, .prefix = 5};

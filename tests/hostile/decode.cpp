@@ -405,9 +405,7 @@ class decoder {
   }
   void cancel(std::size_t i) {
     running& r = running_[i];
-    std::vector<token_id> kept = r.tokens;
-    r.tokens.swap(kept);  // the library no longer reads them
-    std::vector<token_id>().swap(kept);
+    r.tokens = std::vector<token_id>(r.tokens);  // frees those that the library knows
     session_->cancel(r.slot);
     r.is_over = true;
     step_record now = record(i, {}, {});

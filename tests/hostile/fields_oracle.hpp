@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What the constraints of a sequence leave possible, computed without the library.
+/// The tokens that the constraints of a sequence leave possible, computed without the library.
 
 #include <algorithm>
 #include <cstdint>

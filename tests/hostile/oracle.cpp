@@ -290,7 +290,7 @@ class sequence_oracle {
     return suppressed_.count(v) == 0 && (row.possible.empty() || row.possible[at(v)]);
   }
 
-  /// What the constraints leave possible now.
+  /// The tokens that the constraints leave possible now.
   [[nodiscard]] fields_oracle::answer answer_now() const {
     return fields_.of(
         [&](index_t p, token_id v) {
@@ -510,25 +510,21 @@ class sequence_oracle {
     }
   }
 
+  [[nodiscard]] static bool has_outcome(const step_record& now, index_t p, candidate_outcome o) {
+    return std::any_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
+      return c.position == p && c.outcome == o;
+    });
+  }
   /// Whether a part masks a committed token in the step, and nothing else is possible there.
   [[nodiscard]] bool is_filled_again(index_t p, const step_record& now) const {
-    return marks_[at(p)] == mark::committed &&
-           std::any_of(now.candidates.begin(), now.candidates.end(), [&](const auto& c) {
-             return c.position == p && c.outcome == candidate_outcome::filled;
-           });
+    return marks_[at(p)] == mark::committed && has_outcome(now, p, candidate_outcome::filled);
   }
   /// Whether a token comes from the constraints and not from the row: it was certain, it took the
   /// place of a refused one as nothing else was committed, or the row was read again.
   [[nodiscard]] bool is_of_constraint(const commit_entry& e, const step_record& now) const {
-    if (!fields_.has(e.position)) {
-      return false;
-    }
-    const auto c = std::find_if(now.candidates.begin(), now.candidates.end(), [&](const auto& x) {
-      return x.position == e.position;
-    });
-    return now.report.second_reads > before_.report.second_reads ||
-           (c != now.candidates.end() &&
-            (c->outcome == candidate_outcome::filled || c->outcome == candidate_outcome::forced));
+    return fields_.has(e.position) && (now.report.second_reads > before_.report.second_reads ||
+                                       has_outcome(now, e.position, candidate_outcome::filled) ||
+                                       has_outcome(now, e.position, candidate_outcome::forced));
   }
 
   /// Takes over what the step committed. Returns how many positions it committed.

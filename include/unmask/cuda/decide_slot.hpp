@@ -35,7 +35,7 @@ with_lists(const session_device_view<Policy>& device_view, index_t slot) {
   return m;
 }
 
-/// Tests the answer of a sequence with constraints that has ended. Called behind the barrier of
+/// Tests the answer of a sequence with constraints that has ended. Called after the barrier of
 /// step_phase::plan(), and before that of show().
 template <class Policy>
 UNMASK_HD void
@@ -131,7 +131,7 @@ UNMASK_HD void decide_slot(const auto& t,
     step::begin_report(t, m);
     if constexpr (Policy::layered) {
       if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
-        step::enter_layers(t, m);  // writes behind a barrier
+        step::enter_layers(t, m);  // writes after a barrier
       }
     }
   }

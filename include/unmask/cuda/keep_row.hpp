@@ -60,7 +60,7 @@ UNMASK_HD void sweep_chunks(const auto& b,
 
 /// Completes the record of a row by reading the row again, with the bits of host::read_again().
 /// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row(). Thread 0 writes
-/// the record, and the others see it behind the next barrier of the block.
+/// the record, and the others see it after the next barrier of the block.
 template <class Exponential, statistics S, element T, class Edit, statistics Part>
 UNMASK_HD void read_again(const auto& b,
                           record<S>& whole,

@@ -262,7 +262,7 @@ UNMASK_HD bool read_position(const auto& b,
 /// Counts the completed positions of a slot, of `positions` in a launch that also decides.
 /// `through` is the result of read_position() in this thread. Returns true in all threads of the
 /// last block to finish, which then sees all writes of the others, and resets the counter to zero.
-/// Called behind a barrier of the block; `verdict` is shared memory that no thread reads any more.
+/// Called after a barrier of the block; `verdict` is shared memory that no thread reads any more.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
                                         const session_device_view<Policy>& device_view,

@@ -173,7 +173,7 @@ struct head_cut {
   }
 
   /// Completes the record with the columns that measure() counted. Lane 0 writes it, and the others
-  /// see it behind the group's next barrier.
+  /// see it after the group's next barrier.
   template <statistics S>
   UNMASK_HD void
   finish(const auto& t, record<S>& row, const draw_request& draw, bool renormalises) {

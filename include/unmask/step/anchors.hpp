@@ -13,7 +13,7 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
 }
 
-/// Marks the anchors among the scored positions, before the commit rule changes roles. Read behind
+/// Marks the anchors among the scored positions, before the commit rule changes roles. Read after
 /// the barrier of store_ranks().
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {

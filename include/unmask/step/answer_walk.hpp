@@ -76,7 +76,7 @@ struct answer_walk {
     return true;
   }
   /// The tokens to write now, by position: those of place(), and those that are certain. All sets
-  /// are known then. Called behind a barrier, and at most once before the next.
+  /// are known then. Called after a barrier, and at most once before the next.
   template <class Group>
   [[nodiscard]] UNMASK_HD detail::placed_tokens place_tokens(const Group& t) {
     if (t.lane() == 0) {

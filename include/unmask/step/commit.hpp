@@ -259,7 +259,7 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
   w.before = m.status->report.last_commits;
   w.noted = w.before;
   if constexpr (Policy::branches) {
-    w.placed = m.entries[0];  // written again behind the first count
+    w.placed = m.entries[0];  // written again after the first count
   }
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     const index_t position = scored.first + i;

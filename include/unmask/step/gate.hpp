@@ -182,7 +182,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
 }
 
 /// Tells the gate of positions that are masked after all: those that a part masks because they are
-/// the least certain, which were committed or had passed. Seen behind the barriers of edit_token().
+/// the least certain, which were committed or had passed. Seen after the barriers of edit_token().
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,

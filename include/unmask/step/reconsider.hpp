@@ -70,7 +70,7 @@ template <class Policy>
 }
 
 /// After the commit rule: selects the committed positions that the next pass hides and reads. They
-/// are seen behind the barriers of the commits and of the plan.
+/// are seen after the barriers of the commits and of the plan.
 template <class Policy>
 UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m) {

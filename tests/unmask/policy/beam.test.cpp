@@ -37,6 +37,21 @@ struct model {
     z[static_cast<std::size_t>(c.within(0, mask - 1))] += c.chance(sure) ? 9.0F : c.real(0.0, 3.0);
     return z;
   }
+  /// The rows of a request, one after the other.
+  [[nodiscard]] std::vector<float> rows(const forward_request& request, const text& tokens) const {
+    std::vector<float> logits;
+    for (const segment& of : request.segments) {
+      text now = tokens;
+      for (const placement& p : of.placed) {
+        now[static_cast<std::size_t>(p.position)] = p.token;
+      }
+      for (index_t r = of.rows.first; r < of.rows.last; ++r) {
+        const std::vector<float> z = row(now, r);
+        logits.insert(logits.end(), z.begin(), z.end());
+      }
+    }
+    return logits;
+  }
 };
 
 struct proposal {
@@ -253,17 +268,7 @@ TEST(beam, keeps_within_the_bound_with_other_rules_and_schedules) {
       std::int64_t forwards = 0;
       while (const auto request = s.next()) {
         ASSERT_LE(++forwards, most_forwards(parts, shape));
-        std::vector<float> logits;
-        for (const segment& of : request->segments) {
-          text now = tokens;
-          for (const placement& p : of.placed) {
-            now[static_cast<std::size_t>(p.position)] = p.token;
-          }
-          for (index_t r = of.rows.first; r < of.rows.last; ++r) {
-            const std::vector<float> row = m.row(now, r);
-            logits.insert(logits.end(), row.begin(), row.end());
-          }
-        }
+        const std::vector<float> logits = m.rows(*request, tokens);
         s.supply(host_logits<float>(logits.data(), request->rows, vocab));
       }
       EXPECT_EQ(std::count(tokens.begin(), tokens.end(), mask), 0);
@@ -284,17 +289,7 @@ commits_with(const std::string& policy, std::uint64_t seed, index_t block, index
   s.start(0, parts, {tokens.data(), length}, {.length = length, .block_length = block});
   std::vector<std::vector<commit_entry>> all;
   while (const auto request = s.next()) {
-    std::vector<float> logits;
-    for (const segment& of : request->segments) {
-      text now = tokens;
-      for (const placement& p : of.placed) {
-        now[static_cast<std::size_t>(p.position)] = p.token;
-      }
-      for (index_t r = of.rows.first; r < of.rows.last; ++r) {
-        const std::vector<float> row = m.row(now, r);
-        logits.insert(logits.end(), row.begin(), row.end());
-      }
-    }
+    const std::vector<float> logits = m.rows(*request, tokens);
     s.supply(host_logits<float>(logits.data(), request->rows, vocab));
     all.emplace_back(s.committed().begin(), s.committed().end());
     EXPECT_GE(s.candidates().size(), s.committed().size());
