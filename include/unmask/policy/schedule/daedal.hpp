@@ -137,8 +137,9 @@ struct daedal {
       least = least_certain(rows, inner, best);
     }
     if (expands && least >= 0) {
-      rows.insert(least, expansion - 1);
-      rows.resize(math::min(size - 1 + expansion, rows.most()));
+      const index_t masks = math::min(expansion, rows.most());
+      rows.insert(least, masks - 1);
+      rows.resize(size - 1 + masks);
     }
   }
 
