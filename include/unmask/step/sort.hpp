@@ -111,32 +111,75 @@ UNMASK_HD inline void sort_alone(std::uint64_t* keys, index_t size) {
   }
 }
 
+// Sorts each run of `run` keys, a power of two and at most the number of lanes: a lane finds the
+// place of its key by comparing it with those of its run. Equal keys keep their order.
+template <thread_group T>
+UNMASK_HD void sort_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
+  const index_t width = t.lanes() - (t.lanes() & (run - 1));  // whole runs
+  for (index_t first = 0; first < size; first += width) {
+    const index_t own = first + t.lane();
+    const bool is_there = t.lane() < width && own < size;
+    const index_t begin = own - (own & (run - 1));
+    index_t place = begin;
+    std::uint64_t key = 0;
+    t.sync();
+    if (is_there) {
+      key = keys[own];
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 8
+#endif
+      for (index_t i = begin; i < begin + run; ++i) {
+        // No branch: neither outcome is likely.
+        const bool is_equal = keys[i] == key;
+        place += static_cast<index_t>(keys[i] < key) + static_cast<index_t>(is_equal & (i < own));
+      }
+    }
+    t.sync();
+    if (is_there) {
+      keys[place] = key;
+    }
+  }
+}
+
+// Merges adjacent ascending runs of `run` keys.
+template <thread_group T>
+UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
+  for (index_t stride = run; stride > 0; stride /= 2) {
+    t.sync();
+    for (index_t pair = t.lane(); pair < size / 2; pair += t.lanes()) {
+      const index_t within = pair & (stride - 1);
+      const index_t first = 2 * (pair - within);
+      // The second run is taken from its end first, so that the two are one that rises and falls.
+      const index_t low = first + within;
+      const index_t high = stride == run ? first + 2 * run - 1 - within : low + stride;
+      const std::uint64_t a = keys[low];
+      const std::uint64_t b = keys[high];
+      if (b < a) {
+        keys[low] = b;
+        keys[high] = a;
+      }
+    }
+  }
+}
+
 }  // namespace sorting
 
-/// Sorts `size` distinct keys (a power of two) ascending with the whole thread group: a bitonic
-/// network, so that groups of any size do the same exchanges; a single lane merges.
+/// Sorts `size` keys (a power of two), distinct but for no_key, ascending with the whole thread
+/// group: runs of 32 by comparing each key with each of its run, then a bitonic network, so that
+/// groups of any size do the same; a single lane merges.
 /// Cost: O(size log^2 size) exchanges.
 template <thread_group T>
 UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
   if constexpr (std::same_as<T, serial>) {
     sorting::sort_alone(keys, size);
   } else {
-    for (index_t run = 2; run <= size; run *= 2) {
-      for (index_t stride = run / 2; stride > 0; stride /= 2) {
-        t.sync();
-        for (index_t pair = t.lane(); pair < size / 2; pair += t.lanes()) {
-          const index_t within = pair & (stride - 1);
-          const index_t low = 2 * (pair - within) + within;
-          const index_t high = low + stride;
-          const bool ascending = (low & run) == 0;
-          const std::uint64_t a = keys[low];
-          const std::uint64_t b = keys[high];
-          if ((b < a) == ascending) {
-            keys[low] = b;
-            keys[high] = a;
-          }
-        }
-      }
+    index_t run = 1;
+    while (run < 32 && 2 * run <= t.lanes() && 2 * run <= size) {
+      run *= 2;
+    }
+    sorting::sort_runs(t, keys, size, run);
+    for (; run < size; run *= 2) {
+      sorting::merge_runs(t, keys, size, run);
     }
     t.sync();
   }
