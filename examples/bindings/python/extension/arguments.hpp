@@ -2,12 +2,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <limits>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tensor.hpp"
@@ -42,6 +45,21 @@ template <class T>
     refuse_type(name + " must be " + type + ", got " + type_of(given));
   }
   return value;
+}
+
+/// A tensor as a session on `stream` takes it: one of a CUDA device is asked for with that stream,
+/// which then waits for what the tensor's framework has queued on another. Without a stream
+/// frameworks make the legacy default stream wait, which no CUDA graph can contain.
+[[nodiscard]] inline nb::object lent_to(std::optional<std::uintptr_t> stream, nb::handle given) {
+  if (!stream || !nb::hasattr(given, "__dlpack_device__")) {
+    return nb::borrow(given);
+  }
+  const auto [type, number] = nb::cast<std::pair<int, int>>(given.attr("__dlpack_device__")());
+  if (type != nb::device::cuda::value && type != nb::device::cuda_managed::value) {
+    return nb::borrow(given);
+  }
+  const std::uintptr_t legacy_default = 1;  // as DLPack numbers it, where 0 stands for none
+  return given.attr("__dlpack__")(nb::arg("stream") = *stream == 0 ? legacy_default : *stream);
 }
 
 /// A tensor that the call reads.

@@ -77,9 +77,18 @@ namespace {
   return given.is_none() ? std::nullopt : std::optional(tensor_of(given, name));
 }
 
+/// Tensors of a step, on the session's stream.
+[[nodiscard]] tensor lent_tensor(const session& s, nb::handle given, const std::string& name) {
+  return tensor_of(lent_to(s.stream(), given), name);
+}
+[[nodiscard]] std::optional<tensor>
+lent_if_any(const session& s, nb::handle given, const std::string& name) {
+  return given.is_none() ? std::nullopt : std::optional(lent_tensor(s, given, name));
+}
+
 /// One for each of `count` segments: those of a list or tuple, or None for each.
 [[nodiscard]] std::vector<std::optional<tensor>>
-each_of(const nb::object& given, const std::string& name, std::size_t count) {
+each_of(const session& s, const nb::object& given, const std::string& name, std::size_t count) {
   std::vector<std::optional<tensor>> all(count);
   if (given.is_none()) {
     return all;
@@ -93,7 +102,7 @@ each_of(const nb::object& given, const std::string& name, std::size_t count) {
            std::to_string(nb::len(given)));
   }
   for (std::size_t i = 0; i < count; ++i) {
-    all[i] = optional_of(given[i], name + "[" + std::to_string(i) + "]");
+    all[i] = lent_if_any(s, given[i], name + "[" + std::to_string(i) + "]");
   }
   return all;
 }
@@ -108,9 +117,9 @@ void supply(session& s,
     if (is_list(cfg_scale)) {
       refuse("cfg_scale", "be a number with one tensor of logits", "a list");
     }
-    s.supply(tensor_of(logits, "logits"),
-             {optional_of(allowed, "allowed"),
-              optional_of(unconditional, "unconditional"),
+    s.supply(lent_tensor(s, logits, "logits"),
+             {lent_if_any(s, allowed, "allowed"),
+              lent_if_any(s, unconditional, "unconditional"),
               taken<float>(cfg_scale, "cfg_scale", scale_type)});
     return;
   }
@@ -126,12 +135,12 @@ void supply(session& s,
            "be a number, or one for each of the " + std::to_string(count) + " tensors",
            std::to_string(scales.size()));
   }
-  const auto masks = each_of(allowed, "allowed", count);
-  const auto beside = each_of(unconditional, "unconditional", count);
+  const auto masks = each_of(s, allowed, "allowed", count);
+  const auto beside = each_of(s, unconditional, "unconditional", count);
   std::vector<tensor> rows;
   std::vector<modifier_tensors> modifiers;
   for (std::size_t i = 0; i < count; ++i) {
-    rows.push_back(tensor_of(logits[i], "logits[" + std::to_string(i) + "]"));
+    rows.push_back(lent_tensor(s, logits[i], "logits[" + std::to_string(i) + "]"));
     modifiers.push_back({masks[i], beside[i], scales[i]});
   }
   s.supply(rows, modifiers);
@@ -430,7 +439,7 @@ void make_session(session* place, const nb::args& by_place, const nb::kwargs& by
 void start(session& s, const nb::args& by_place, const nb::kwargs& by_name) {
   arguments given("start()", start_arguments, by_place, by_name);
   const auto slot = given.get<int>("slot");
-  writable_tensor tokens = writable_of(given["tokens"], "tokens");
+  writable_tensor tokens = writable_of(lent_to(s.stream(), given["tokens"]), "tokens");
   const auto all = static_cast<int>(tokens.ndim() == 1 ? tokens.shape(0) : 0);
   std::optional<tensor> editable;
   if (given.has("editable")) {

@@ -182,6 +182,7 @@ class session {
       : policy_(std::move(policy))
       , model_(model)
       , capacity_(capacity)
+      , stream_(stream)
       , space_(stream ? unmask::memory::device : unmask::memory::host)
       , selector_(std::max(capacity.length, 0))
       , files_(files)
@@ -472,6 +473,8 @@ class session {
 
   [[nodiscard]] const std::string& policy() const { return policy_; }
   [[nodiscard]] const unmask::session_capacity& capacity() const { return capacity_; }
+  /// The stream that it was made with, if any.
+  [[nodiscard]] std::optional<std::uintptr_t> stream() const { return stream_; }
   [[nodiscard]] const unmask::model_info& model() const { return model_; }
 
  private:
@@ -563,6 +566,7 @@ class session {
   std::string policy_;
   unmask::model_info model_;
   unmask::session_capacity capacity_;
+  std::optional<std::uintptr_t> stream_;
   unmask::memory space_;
   unmask::host::key_selector selector_;
   bool files_;  // whether texts of policies may name some
