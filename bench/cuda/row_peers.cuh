@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(program_threads)
 /// The library's read alone: grid (rows, runs).
 template <class Record, unmask::element T>
 __global__ void __launch_bounds__(unmask::device::read_threads,
-                                  unmask::device::read_blocks_per_multiprocessor)
+                                  unmask::device::blocks_of_read<Record::contents>)
     read_canonical(const T* logits,
                    index_t vocab,
                    index_t run_chunks,

@@ -297,7 +297,7 @@ class emulated_block {
   // All blocks are emulated by one thread of the host.
   [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
   void publish(std::uint32_t* where, std::uint32_t x) const {
-    __atomic_store_n(where, x, __ATOMIC_RELEASE);
+    __atomic_store_n(where, x, __ATOMIC_RELAXED);
   }
 
  private:

@@ -20,6 +20,15 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
+/// The smaller of two numbers; if one is NaN, the other one.
+[[nodiscard]] UNMASK_HD inline float smaller(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return fminf(a, b);
+#else
+  return math::is_nan(a) || b < a ? b : a;
+#endif
+}
+
 /// The larger of two numbers; NaN if either is NaN.
 [[nodiscard]] UNMASK_HD inline float larger_or_nan(float a, float b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

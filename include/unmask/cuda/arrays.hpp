@@ -54,7 +54,7 @@ template <class Policy>
 struct device_arrays : mirrored_arrays {
   step::slot_memory<Policy>* slots = nullptr;
   step::answer_walk* answers = nullptr;
-  std::uint32_t* through = nullptr;
+  std::uint32_t* finished = nullptr;
   std::size_t bytes = 0;
 
   [[nodiscard]] static device_arrays at(std::byte* base, const session_capacity& capacity) {
@@ -64,7 +64,7 @@ struct device_arrays : mirrored_arrays {
     a.slots = next.take<step::slot_memory<Policy>>(slots);
     a.answers = next.take<step::answer_walk>(slots);
     a.template take<Policy>(next, capacity);
-    a.through = next.take<std::uint32_t>(slots);
+    a.finished = next.take<std::uint32_t>(slots);
     a.bytes = next.used();
     return a;
   }

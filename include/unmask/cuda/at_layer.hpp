@@ -162,6 +162,26 @@ UNMASK_HD void choose_rows(const auto& b,
   step::layers::complete_choice(b, m, size);
 }
 
+namespace detail {
+
+// Counts the finished blocks of a hook. Returns true in all threads of the last one, which then
+// sees all writes of the others, and resets the counter to zero. Called after a barrier of the
+// block; `verdict` is shared memory that no thread reads any more.
+[[nodiscard]] UNMASK_HD inline bool
+comes_last(const auto& b, std::uint32_t* finished, index_t blocks, bool& verdict) {
+  if (b.lane() == 0) {
+    const bool last = b.take_ticket(finished) + 1 == static_cast<std::uint32_t>(blocks);
+    if (last) {
+      *finished = 0;
+    }
+    verdict = last;
+  }
+  b.sync();
+  return verdict;
+}
+
+}  // namespace detail
+
 /// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,
 /// and stores them if the rule stores all; the last block to finish selects.
 ///
@@ -199,7 +219,7 @@ UNMASK_HD void layer_block(const auto& b,
     detail::measure_rows<storing_all<rule>>(b, m, a, active, block, blocks);
   }
   b.sync();
-  if (comes_last(b, device_view, a.slot, blocks, true, space.verdict)) {
+  if (detail::comes_last(b, device_view.finished + a.slot, blocks, space.verdict)) {
     choose_rows(b, m, a.layer, space);
     if (b.lane() == 0 && l.state->chosen > a.most) {
       l.state->next = step::layers::refused(m);

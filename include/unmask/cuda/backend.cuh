@@ -23,13 +23,12 @@ template <class T, statistics S, class Policy>
 cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
-                         std::size_t scratch,
                          cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(window),
                   static_cast<unsigned>(device_view.shape.runs),
                   static_cast<unsigned>(batch.count));
   read_rows<T, exact_exponential, S.bits>
-      <<<grid, static_cast<unsigned>(read_threads), scratch, stream>>>(device_view, batch);
+      <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 

@@ -28,8 +28,8 @@ namespace UNMASK_NAMESPACE {
 /// start_options is host memory and is copied during the call.
 ///
 /// supply() may be captured into a CUDA graph, together with the engine's forward pass: it
-/// allocates and copies nothing and does not synchronise; it is one kernel, which reads and decides
-/// (workspace::decide() says when it is two). A captured step reads its plan on the device, so the
+/// allocates and copies nothing and does not synchronise; it is two kernels, one of which reads the
+/// rows and one decides. A captured step reads its plan on the device, so the
 /// graph may be replayed as the sequences proceed, as long as it computes the same rows: the logits
 /// of a position are read from their address at the capture. For a sequence that has ended, or that
 /// needs other rows, a replay has no effect, so the host may check at any later time: report() says
@@ -111,9 +111,8 @@ class on_stream::workspace {
   /// Enqueues the read of the rows given so far.
   void run();
 
-  /// Enqueues the remaining reads and the decision of every slot whose rows were all given: one
-  /// launch if run() launched nothing in this step, the segments fit one row_batch and the window
-  /// is at most device::joint_window; otherwise two. The kernels write the statuses to host memory
+  /// Enqueues the remaining reads and the decision of every slot whose rows were all given: two
+  /// launches, if the segments fit one row_batch. The kernels write the statuses to host memory
   /// themselves.
   void decide(std::span<const segment> segments);
 
@@ -175,7 +174,6 @@ class on_stream::workspace {
 
   void reserve(index_t slot, const step::slot_needs& needs, bool truncates);
   void reserve_rows(index_t branches, bool truncates);
-  void launch(bool decides);
   [[nodiscard]] std::int64_t forwards() const;
   void fetch_lists();
   template <class Entry>
@@ -212,8 +210,6 @@ class on_stream::workspace {
   std::vector<std::size_t> slot_sizes_;
   std::vector<index_t> row_kinds_;
   bool truncates_ = false;
-  // True if part of this step was already launched.
-  bool split_ = false;
   device::slot_answers answers_;
   // Slots whose `editable` bytes may still be copied.
   std::vector<std::uint8_t> staged_;

@@ -98,7 +98,7 @@ struct device_block {
   }
   __device__ void publish(std::uint32_t* where, std::uint32_t x) const {
     const ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system> word(*where);
-    word.store(x, ::cuda::memory_order_release);
+    word.store(x, ::cuda::memory_order_relaxed);
   }
 };
 static_assert(thread_block<device_block<warp_threads>>);

@@ -30,9 +30,8 @@ struct session_device_view {
   std::uint64_t* held = nullptr;
   /// For each line: whether the logits that this step needs were given. Zero between steps.
   std::uint32_t* supplied = nullptr;
-  /// For each slot: number of its completed positions in a launch that also decides. Zero between
-  /// launches.
-  std::uint32_t* through = nullptr;
+  /// For each slot: number of the blocks of a hook that have finished. Zero between launches.
+  std::uint32_t* finished = nullptr;
   /// Host memory that the device writes: the host's copy of the statuses, and for each slot a word
   /// that is 1 while its sequence runs. Null if the host does not read them.
   step::slot_status* mirror = nullptr;
@@ -84,7 +83,6 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
                    device_view.layers);
     }
   }
-  b.sync();  // the host, which sees the word below, sees all that the threads have copied
   if (b.lane() == 0) {
     b.publish(device_view.running + slot, status->next.active() ? 1U : 0U);
   }

@@ -50,7 +50,7 @@ UNMASK_HD void sweep_chunks(const auto& b,
     const index_t first = chunk * canonical::chunk_columns;
     const index_t count = math::min(canonical::chunk_columns, row.columns - first);
     chunk_logits z;
-    stage(b, row, edit, first, count, z);
+    stage(b, row, edit, excluded_of(b, row, 0), first, count, z);
     put_back(b, tracked, row.first_token + first, count, z);
     use(z, chunk, count);
   }

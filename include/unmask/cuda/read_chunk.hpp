@@ -12,19 +12,20 @@ namespace detail {
 
 // The first column except `skipped` whose logit equals x; -1 skips none. A thread compares indices,
 // which are constants: storing 64 columns would take more registers than a chunk leaves.
-[[nodiscard]] UNMASK_HD inline place
-first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
+template <index_t N>
+[[nodiscard]] UNMASK_HD place
+first_equal(const auto& b, const float (&z)[N], float x, index_t skipped) {
   const index_t hole = skipped < 0 ? -1 : index_of(b, skipped);
-  index_t at = 2 * lane_columns;
+  index_t at = N;
   float there = x;
-  unrolled<2 * lane_columns>([&](index_t n) {
-    const index_t i = 2 * lane_columns - 1 - n;
+  unrolled<N>([&](index_t n) {
+    const index_t i = N - 1 - n;
     if (z[i] == x && i != hole) {
       at = i;
       there = z[i];
     }
   });
-  place found{at < 2 * lane_columns ? column_of(b, at) : canonical::chunk_columns, there};
+  place found{at < N ? column_of(b, at) : warp_threads * N, there};
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
     const auto column =
         static_cast<index_t>(b.shuffle_xor(static_cast<std::uint32_t>(found.column), distance));
@@ -37,9 +38,10 @@ first_equal(const auto& b, const chunk_logits& z, float x, index_t skipped) {
 }
 
 // The largest logit x with counts(x); NaN is ignored.
-[[nodiscard]] UNMASK_HD float largest(const auto& b, const chunk_logits& z, const auto& counts) {
+template <index_t N>
+[[nodiscard]] UNMASK_HD float largest(const auto& b, const float (&z)[N], const auto& counts) {
   float best = -math::infinity();
-  unrolled<2 * lane_columns>([&](index_t i) { best = z[i] > best && counts(z[i]) ? z[i] : best; });
+  unrolled<N>([&](index_t i) { best = z[i] > best && counts(z[i]) ? z[i] : best; });
   for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
     best = larger(best, b.shuffle_xor(best, distance));
   }
@@ -64,13 +66,12 @@ struct lane_sums {
   float square[2] = {0.0F, 0.0F};
 };
 
-// The sums of a thread's two lanes over the first `groups` of their columns. No logit is NaN.
-template <statistics S, bool Usual, class Exponential>
-[[nodiscard]] UNMASK_HD lane_sums sums_of(const chunk_logits& z,
-                                          const canonical::scale& reference,
-                                          index_t groups) {
-  lane_sums s;
-  unrolled<2 * lane_columns>([&](index_t i) {
+// Adds the first `groups` columns of a thread's two lanes to their sums. `Usual`: all of them, with
+// a scale that does not shift.
+template <statistics S, bool Usual, class Exponential, index_t N>
+UNMASK_HD void
+add_weights(const float (&z)[N], const canonical::scale& reference, index_t groups, lane_sums& s) {
+  unrolled<N>([&](index_t i) {
     if (Usual || i / 2 < groups) {
       const float x = Usual ? z[i] : math::difference(z[i], reference.shift);
       const float t = larger(math::fma(x, math::log2_e, -reference.exponent), math::exp2_floor);
@@ -84,33 +85,11 @@ template <statistics S, bool Usual, class Exponential>
       }
     }
   });
-  return s;
 }
 
-// The scale of the chunk's sums. No logit is NaN, and `best` is finite.
-[[nodiscard]] UNMASK_HD inline canonical::scale
-scale_of(const auto& b, const chunk_logits& z, float best) {
-  float first_best = larger(z[0], z[1]);
-  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
-    first_best = larger(first_best, b.shuffle_xor(first_best, distance));
-  }
-  const canonical::scale opening = canonical::opening_scale(first_best);
-  return canonical::opens_scale(first_best) && canonical::reaches(opening, best)
-             ? opening
-             : canonical::closing_scale(best);
-}
-
-template <statistics S, class Exponential>
-[[nodiscard]] UNMASK_HD record<S> with_sums(
-    const auto& b, const chunk_logits& z, index_t count, float best, token_id token, float second) {
-  const canonical::scale reference = scale_of(b, z, best);
-  lane_sums s;
-  if (count == canonical::chunk_columns && reference.shift == 0.0F) {
-    s = sums_of<S, true, Exponential>(z, reference, lane_columns);
-  } else {
-    const index_t groups = (count + canonical::lanes - 1) / canonical::lanes;
-    s = sums_of<S, false, Exponential>(z, reference, groups);
-  }
+// The sums of a chunk's 64 lanes.
+template <statistics S>
+[[nodiscard]] UNMASK_HD canonical::chunk_sums sum_of_warp(const auto& b, const lane_sums& s) {
   canonical::chunk_sums all;
   all.sum = sum_of_lanes(b, s.sum[0], s.sum[1]);
   if constexpr (provides_v<S, stat::entropy>) {
@@ -119,7 +98,44 @@ template <statistics S, class Exponential>
   if constexpr (provides_v<S, stat::second_moment>) {
     all.square = sum_of_lanes(b, s.square[0], s.square[1]);
   }
-  return canonical::chunk_record<S>(best, token, second, reference, all);
+  return all;
+}
+
+// The largest of a warp's numbers by `of_two`.
+[[nodiscard]] UNMASK_HD float largest_of_warp(const auto& b, float x, const auto& of_two) {
+  for (index_t distance = warp_threads / 2; distance > 0; distance /= 2) {
+    x = of_two(x, b.shuffle_xor(x, distance));
+  }
+  return x;
+}
+
+// The largest of the first 64 columns of a chunk, NaN ignored.
+template <index_t N>
+[[nodiscard]] UNMASK_HD float first_best_of(const auto& b, const float (&z)[N]) {
+  return largest_of_warp(b, larger(z[0], z[1]), [](float x, float y) { return larger(x, y); });
+}
+
+// True if the scale that the first 64 columns select is that of a chunk with this best.
+[[nodiscard]] UNMASK_HD inline bool serves(float first_best, float best) {
+  return canonical::opens_scale(first_best) &&
+         canonical::reaches(canonical::opening_scale(first_best), best);
+}
+
+// No logit is NaN, and `best` is finite.
+template <statistics S, class Exponential>
+[[nodiscard]] UNMASK_HD record<S> with_sums(
+    const auto& b, const chunk_logits& z, index_t count, float best, token_id token, float second) {
+  const float first_best = first_best_of(b, z);
+  const canonical::scale reference = serves(first_best, best) ? canonical::opening_scale(first_best)
+                                                              : canonical::closing_scale(best);
+  lane_sums s;
+  if (count == canonical::chunk_columns && reference.shift == 0.0F) {
+    add_weights<S, true, Exponential>(z, reference, lane_columns, s);
+  } else {
+    const index_t groups = (count + canonical::lanes - 1) / canonical::lanes;
+    add_weights<S, false, Exponential>(z, reference, groups, s);
+  }
+  return canonical::chunk_record<S>(best, token, second, reference, sum_of_warp<S>(b, s));
 }
 
 // The field of another thread of the warp.
@@ -235,7 +251,7 @@ template <statistics S, class Exponential, element T, class Edit>
   const index_t count = math::min(canonical::chunk_columns, row.columns - first);
   const token_id chunk_token = row.first_token + first;
   chunk_logits z;
-  stage(b, row, edit, first, count, z);
+  stage(b, row, edit, detail::excluded_of(b, row, 0), first, count, z);
   bool valid = false;
   record<S> r = fold_chunk<S, Exponential>(b, z, count, chunk_token, best_before, valid);
   if (!(r.best > -math::infinity())) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/cuda/read_chunk.hpp>
+#include <unmask/cuda/stream_chunk.hpp>
 #include <unmask/cuda/tuning.hpp>
 
 namespace UNMASK_NAMESPACE::device {
@@ -114,7 +114,7 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
   const index_t first = r.drawn - row.first_token;
   const index_t count = math::min(canonical::chunk_columns, row.columns - first);
   auto& z = *reinterpret_cast<chunk_logits*>(apart + b.warp_lane() * apart_words);
-  stage(b, row, edit, first, count, z);
+  stage(b, row, edit, excluded_of(b, row, 0), first, count, z);
   const float best = largest(b, z, [](float) { return true; });
   const place drawn = pick_column(b, row.draw, z, count, r.drawn, best);
   r.drawn += drawn.column;
@@ -164,9 +164,15 @@ UNMASK_HD bool read_row(const auto& b,
     }
   }();
   float best_before = -math::infinity();
+  [[maybe_unused]] const token_id excluded = detail::excluded_of(b, row, 0);
   for (index_t i = b.warp(); i < count; i += b.warps()) {
-    const record<S> chunk =
-        read_chunk<S, Exponential>(b, row, edit, first + i, best_before, holder);
+    const record<S> chunk = [&] {
+      if constexpr (streams<S>) {
+        return stream_chunk<S, Exponential>(b, row, edit, excluded, first + i, best_before);
+      } else {
+        return read_chunk<S, Exponential>(b, row, edit, first + i, best_before, holder);
+      }
+    }();
     if (b.warp_lane() == 0) {
       nodes[i] = chunk;
     }
@@ -219,6 +225,10 @@ UNMASK_HD bool read_row(const auto& b,
   }
   if (b.warp_lane() == 0) {
     copy_statistics<S>(whole, out);
+    using out_type = std::remove_reference_t<decltype(out)>;
+    if constexpr (provides_v<out_type::contents, stat::sampled> && !provides_v<S, stat::sampled>) {
+      static_cast<field::sampled&>(out) = {};  // none is drawn
+    }
   }
   return true;
 }

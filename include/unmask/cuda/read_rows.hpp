@@ -20,8 +20,6 @@ struct segment_rows {
   range rows;
   index_t slot = 0;
   index_t branch = 0;  ///< segment_of_slot()
-  /// Number of segments of this slot in the batch.
-  index_t of_slot = 1;
 };
 
 /// The logits of several segments with the same strides and guidance. Passed as a kernel argument:
@@ -30,32 +28,11 @@ struct row_batch {
   static constexpr index_t capacity = 64;
 
   index_t count = 0;
-  /// Whether each slot is decided by its last thread block to finish. All segments of its step are
-  /// then in this batch.
-  bool decides = false;
   float cfg_scale = 0.0F;
   std::ptrdiff_t stride = 0;
   std::ptrdiff_t unconditional_stride = 0;
   std::ptrdiff_t allowed_stride = 0;
   segment_rows segments[capacity];
-
-  /// Writes segment_rows::of_slot. O(count^2), 64 segments at the most.
-  void count_by_slot() {
-    for (index_t n = 0; n < count; ++n) {
-      segments[n].of_slot = 0;
-      for (index_t k = 0; k < count; ++k) {
-        segments[n].of_slot += segments[k].slot == segments[n].slot ? 1 : 0;
-      }
-    }
-  }
-  /// True when a segment of that slot is in the batch.
-  [[nodiscard]] bool reads(index_t slot) const {
-    bool found = false;
-    for (index_t n = 0; n < count; ++n) {
-      found = found || segments[n].slot == slot;
-    }
-    return found;
-  }
 
   /// True when a segment of a tensor like that of `other` can be added.
   [[nodiscard]] bool takes_more_like(const row_batch& other) const {
@@ -87,6 +64,8 @@ struct read_space {
 
   record<S> nodes[node_count<S>];
   row_input<T> row;
+  row_reduction<S> at;
+  record<Policy::required>* out;
   std::conditional_t<keeps_columns<S, Policy>, keep_room<Policy>, no_keep_room> keep;
   /// Written by lane 0, read by all.
   bool verdict;
@@ -195,24 +174,21 @@ UNMASK_HD void cut_row(const auto& b,
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
 /// of the batch. No effect if the position needs no decision, or if the step needs rows that the
 /// segment does not have.
-///
-/// Returns true in the first warp of one block for each position, after all its blocks have read
-/// what they need; those of a position without a row have read the plan.
 template <class Exponential, element T, statistics S, class Policy>
-UNMASK_HD bool read_position(const auto& b,
+UNMASK_HD void read_position(const auto& b,
                              const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
                              read_space<T, S, Policy>& space) {
-  const segment_rows from = batch.segments[n];
-  const step::slot_memory<Policy> m = device_view.slots[from.slot];
-  const plan& now = m.status->next;
-  const index_t runs = device_view.shape.runs;
-  const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
-  const std::ptrdiff_t cell = line * m.window + i;
+  const segment_rows& from = batch.segments[n];
   if (b.lane() == 0) {
+    const step::slot_memory<Policy> m = device_view.slots[from.slot];
+    const plan& now = m.status->next;
+    const index_t runs = device_view.shape.runs;
+    const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
+    const std::ptrdiff_t cell = line * m.window + i;
     const bool can_step = now.active() && from.branch < now.segments() && detail::has_rows(m, from);
     if (can_step && i == 0 && run == 0) {
       device_view.supplied[line] = 1;
@@ -220,90 +196,41 @@ UNMASK_HD bool read_position(const auto& b,
     row_input<T> row;
     space.verdict =
         can_step && detail::row_of(m, batch, from, i, row, device_view.answer_of(from.slot));
+    // Records of a kind have their places in memory for those of all statistics.
+    space.at.parts = reinterpret_cast<record<S>*>(device_view.parts) + cell * runs;
+    space.at.arrived = device_view.arrived + cell;
     if constexpr (keeps_columns<S, Policy>) {
       const bool cuts = !step::truncation_of(*m.policy).keeps_all(m.vocab);
       row.held = cuts ? &space.keep.held : nullptr;
+      space.at.held = device_view.held + cell * runs * warp_list::held;
     }
     space.row = row;
+    space.out = &m.row(from.branch, i);
   }
   b.sync();
   if (!space.verdict) {
-    return b.warp() == 0 && (runs == 1 || detail::counts_last(b, device_view.arrived + cell, runs));
+    return;
   }
-  // Records of a kind have their places in memory for those of all statistics.
-  auto* const parts = reinterpret_cast<record<S>*>(device_view.parts);
-  row_reduction<S> at{parts + cell * runs, device_view.arrived + cell};
-  if constexpr (keeps_columns<S, Policy>) {
-    at.held = device_view.held + cell * runs * warp_list::held;
-  }
-  record<Policy::required>& out = m.row(from.branch, i);
   const bool through = read_row<S, Exponential>(b,
                                                 space.row,
-                                                step::transform_of(m),
+                                                step::transform_of(device_view.slots[from.slot]),
                                                 run,
                                                 device_view.shape.run_chunks,
-                                                at,
+                                                space.at,
                                                 space.nodes,
-                                                out,
+                                                *space.out,
                                                 space.keep.lists);
   if (through && b.warp_lane() == 0) {
+    const step::slot_memory<Policy> m = device_view.slots[from.slot];
     const range columns = {0, space.row.columns};
-    step::name_token(m, now.score.first + i, columns, space.row.allowed, out);
+    const index_t position = m.status->next.score.first + i;
+    step::name_token(m, position, columns, space.row.allowed, *space.out);
     step::name_listed(m, i, columns, space.row.allowed, space.row.excluded_logits);
   }
   if constexpr (keeps_columns<S, Policy>) {
-    if (step::truncates_now(m)) {
-      detail::cut_row<Exponential>(b, device_view, from, at, i, through, space);
+    if (step::truncates_now(device_view.slots[from.slot])) {
+      detail::cut_row<Exponential>(b, device_view, from, space.at, i, through, space);
     }
-  }
-  return through;
-}
-
-/// Counts the completed positions of a slot, of `positions` in a launch that also decides.
-/// `through` is the result of read_position() in this thread. Returns true in all threads of the
-/// last block to finish, which then sees all writes of the others, and resets the counter to zero.
-/// Called after a barrier of the block; `verdict` is shared memory that no thread reads any more.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool comes_last(const auto& b,
-                                        const session_device_view<Policy>& device_view,
-                                        index_t slot,
-                                        index_t positions,
-                                        bool through,
-                                        bool& verdict) {
-  if (b.lane() == 0) {
-    bool last = false;
-    if (through) {
-      last = b.take_ticket(device_view.through + slot) + 1 == static_cast<std::uint32_t>(positions);
-    }
-    if (last) {
-      device_view.through[slot] = 0;
-    }
-    verdict = last;
-  }
-  b.sync();
-  return verdict;
-}
-
-/// read_position(), and the decision of the slot by its last block to finish: the whole step in one
-/// launch. `scratch` as for decide_slot().
-template <class Exponential, element T, statistics S, class Policy>
-UNMASK_HD void step_position(const auto& b,
-                             const session_device_view<Policy>& device_view,
-                             const row_batch& batch,
-                             index_t n,
-                             index_t i,
-                             index_t run,
-                             read_space<T, S, Policy>& space,
-                             std::byte* scratch) {
-  const bool through = read_position<Exponential>(b, device_view, batch, n, i, run, space);
-  if (!batch.decides) {
-    return;
-  }
-  b.sync();  // everybody has read the verdict
-  const segment_rows& from = batch.segments[n];
-  const index_t positions = from.of_slot * device_view.slots[from.slot].window;
-  if (comes_last(b, device_view, from.slot, positions, through, space.verdict)) {
-    decide_slot(b, device_view, from.slot, scratch);
   }
 }
 

@@ -23,8 +23,7 @@ inline constexpr index_t warp_threads = 32;
 /// one sees what this thread, and the threads that it has met at a barrier, wrote before. add(n, x)
 /// adds to a number, in any order. sort_warp<n>(keys) sorts n keys of shared memory ascending with
 /// a whole warp, with room for one more behind them; equal keys must be the same. publish(p, x)
-/// writes x to memory that the host may be reading; a host that sees x also sees all earlier
-/// writes.
+/// writes x to memory that the host may be reading; other writes may be seen later.
 template <class B>
 concept thread_block =
     deciding_group<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {

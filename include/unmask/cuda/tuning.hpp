@@ -5,15 +5,16 @@
 
 #include <cstdint>
 
-/// Constants that affect the speed of the kernels and never their results. Derived from the data
-/// sheets of sm_80 to sm_100, not from measurements yet.
+/// Constants that affect the speed of the kernels and never their results: those of reads from
+/// measurements on an H100, the others from the data sheets of sm_80 to sm_100.
 namespace UNMASK_NAMESPACE::device {
 
-/// Threads of a block that reads rows: four warps, each with a chunk of 2,048 logits on the way.
-/// Three such blocks fit a multiprocessor and keep 48 KB (of 16-bit logits) in flight, twice what
-/// hides the latency of the memory; with more warps a chunk does not fit the registers of one.
+/// Threads of a block that reads rows: four warps. How many blocks a multiprocessor has at a time
+/// depends on what they read (blocks_of_read).
 inline constexpr index_t read_threads = 128;
-inline constexpr index_t read_blocks_per_multiprocessor = 3;
+
+/// Blocks that rows are at least divided over, for each multiprocessor.
+inline constexpr index_t read_blocks_per_multiprocessor = 6;
 
 /// Threads of a block that measures rows at a layer, one warp for each, or copies one row; the rows
 /// that it measures; and the number of blocks for which a multiprocessor has registers.
@@ -28,11 +29,6 @@ inline constexpr index_t max_run_chunks = 128;
 /// Threads of a block that decides one slot, merges a line of messages or selects keys.
 inline constexpr index_t decide_threads = 256;
 
-/// Largest window whose steps are one launch, in which the last block of a sequence to finish
-/// decides it. For larger windows that block would need too much time and shared memory for a
-/// reading block.
-inline constexpr index_t joint_window = 1024;
-
 /// Shared memory that every device gives a block without opting in.
 inline constexpr std::size_t shared_bytes = 48 * 1024;
 
@@ -44,13 +40,13 @@ struct row_shape {
   index_t runs = 1;
 };
 
-/// Divides rows as coarsely as still fills the device twice (the blocks of committed positions end
-/// at once); at least one chunk for each warp of a block. Depends on capacities only, so that a
-/// captured graph stays valid.
+/// Divides rows as coarsely as still gives each multiprocessor enough blocks (those of committed
+/// positions end at once); at least one chunk for each warp of a block. Depends on capacities only,
+/// so that a captured graph stays valid.
 [[nodiscard]] constexpr row_shape
 shape_rows(std::int64_t rows, index_t columns, index_t multiprocessors) {
   const index_t chunks = canonical::chunks_of(columns);
-  const std::int64_t wanted = std::int64_t{2} * read_blocks_per_multiprocessor * multiprocessors;
+  const std::int64_t wanted = std::int64_t{read_blocks_per_multiprocessor} * multiprocessors;
   const auto runs_of = [chunks](index_t run) { return (chunks + run - 1) / run; };
   index_t run = read_threads / 32;
   while (run < max_run_chunks && run < chunks &&

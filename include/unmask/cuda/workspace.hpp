@@ -18,13 +18,12 @@ namespace UNMASK_NAMESPACE {
 
 namespace device {
 
-/// Enqueues step_position() for every segment of the batch, run and position of the window, with
-/// `scratch` bytes of shared memory. It reads the statistics S.
+/// Enqueues read_position() for every segment of the batch, run and position of the window. It
+/// reads the statistics S.
 template <class T, statistics S, class Policy>
 [[nodiscard]] cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                                        const row_batch& batch,
                                        index_t window,
-                                       std::size_t scratch,
                                        cudaStream_t stream) noexcept;
 
 /// Enqueues write_mask() for every segment of the batch and position of the window.
@@ -84,7 +83,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
                                              canonical::chunk_columns));
   device_view_.slots = device_.slots;
   device_view_.answers = device_.answers;
-  device_view_.through = device_.through;
+  device_view_.finished = device_.finished;
   device_view_.mirror = host_.statuses;
   device_view_.running = host_.running;
   device_view_.passes = host_.passes;
@@ -206,7 +205,9 @@ void on_stream::workspace<Policy>::start(index_t slot,
   answers_.start(slot, device_.answers + slot);
   device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
-  row_kinds_[i] = step::row_kind_of(policy);
+  if constexpr (Policy::varies) {
+    row_kinds_[i] = policy.device_row_kind();
+  }
   if constexpr (Policy::layered) {
     passes_.start(slot, policy, geometry);
   }
@@ -261,11 +262,12 @@ void on_stream::workspace<Policy>::enqueue(const segment& s,
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::launch(bool decides) {
-  device::row_batch batch = batch_;
+void on_stream::workspace<Policy>::run() {
+  if (batch_.count == 0) {
+    return;
+  }
+  const device::row_batch batch = batch_;
   batch_.count = 0;
-  batch.decides = decides;
-  const std::size_t scratch = decides ? scratch_ : 0;
   if (std::any_of(batch.segments, batch.segments + batch.count, [&](const auto& rows) {
         return answers_.has(rows.slot);
       })) {
@@ -277,12 +279,16 @@ void on_stream::workspace<Policy>::launch(bool decides) {
       cudaError_t status = cudaSuccess;
       index_t k = 0;
       ((k++ == row_kind_ ? status = device::launch_reads<T, S>(
-                               device_view_, batch, capacity_.window, scratch, where_.stream)
+                               device_view_, batch, capacity_.window, where_.stream)
                          : status),
        ...);
       return status;
     };
-    return launch_kind(step::row_kinds_of<Policy>{});
+    if constexpr (Policy::varies) {
+      return launch_kind(typename Policy::device_row_kinds{});
+    } else {
+      return launch_kind(statistics_list<Policy::required>{});
+    }
   };
   device::check(kind_ == kind::f32    ? launch_as(float{})
                 : kind_ == kind::bf16 ? launch_as(bfloat16{})
@@ -291,31 +297,9 @@ void on_stream::workspace<Policy>::launch(bool decides) {
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::run() {
-  if (batch_.count > 0) {
-    split_ = true;
-    launch(false);
-  }
-}
-
-// In one launch if nothing of this step was launched before; slots without a segment then have
-// nothing to decide, and the host records that they committed nothing.
-template <class Policy>
 void on_stream::workspace<Policy>::decide(std::span<const segment>) {
   passes_.forget();
-  if (!split_ && batch_.count > 0 && scratch_ > 0 && capacity_.window <= device::joint_window) {
-    batch_.count_by_slot();
-    for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
-      if (!batch_.reads(slot)) {
-        host_.statuses[slot].report.last_commits = 0;
-        host_.statuses[slot].report.last_candidates = 0;
-        host_.statuses[slot].report.last_probabilities = 0;
-      }
-    }
-    return launch(true);
-  }
   run();
-  split_ = false;
   device::check(
       device::launch_decisions(device_view_, capacity_.sequences, scratch_, where_.stream),
       "launch of decide_slots");

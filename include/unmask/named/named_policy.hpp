@@ -47,6 +47,11 @@ struct named_policy
   using row_kinds = statistics_list<named_statistics | stat::sampled,
                                     named_statistics | stat::sampled | stat::kept,
                                     required>;
+  /// The same on a device, and plain rows without a draw, which it reads faster.
+  using device_row_kinds = statistics_list<named_statistics | stat::sampled,
+                                           named_statistics | stat::sampled | stat::kept,
+                                           required,
+                                           named_statistics>;
 
   any_ranking ranking = {};
   any_commit_rule commit_rule = {};
@@ -77,6 +82,10 @@ struct named_policy
   /// Index in row_kinds of the statistics that the parts read.
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
     return commit_rule.compares_now() ? 2 : truncation.truncates_now() ? 1 : 0;
+  }
+  /// Index in device_row_kinds.
+  [[nodiscard]] UNMASK_HD index_t device_row_kind() const {
+    return row_kind() == 0 && !(draw.draw_temperature() > 0.0F) ? 3 : row_kind();
   }
 
   /// The same policy for a model: a canvas draws from its vocabulary.

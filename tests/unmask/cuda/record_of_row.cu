@@ -11,7 +11,7 @@ namespace unmask::testing {
 namespace {
 
 template <class T, class Record>
-__global__ void __launch_bounds__(device::read_threads, device::read_blocks_per_multiprocessor)
+__global__ void __launch_bounds__(device::read_threads, device::blocks_of_read<Record::contents>)
     read_one(
         row_input<T> row, index_t run_chunks, Record* parts, std::uint32_t* arrived, Record* out) {
   __shared__ alignas(8) unsigned char nodes[sizeof(Record) * device::max_run_chunks];

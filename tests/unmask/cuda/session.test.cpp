@@ -78,7 +78,7 @@ TEST_F(DeviceSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
     device::check(cudaStreamEndCapture(stream.get(), &graph), "end");
     std::size_t nodes = 0;
     device::check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-    EXPECT_EQ(nodes, 2U) << "the forward pass and the step";
+    EXPECT_EQ(nodes, 3U) << "the forward pass, the read and the decision";
     device::check(cudaGraphInstantiate(&step, graph, 0), "instantiate");
     for (int i = 0; i < 20 && !s.finished(); ++i) {  // 16 at the most are needed
       device::check(cudaGraphLaunch(step, stream.get()), "launch");

@@ -68,7 +68,7 @@ struct one_step {
 };
 
 template <element T>
-void expect_one_launch_a_step() {
+void expect_two_launches_a_step() {
   for (const char* const text : {"threshold(0.4) + lookahead(2, 0.5) + block_pipeline(0.2, 0.6, 3)",
                                  "steps_per_block(4) + sampling(0.8)",
                                  "stable_and_confident(0.2, 0.5)",
@@ -81,13 +81,13 @@ void expect_one_launch_a_step() {
       ASSERT_TRUE(one.request);
       const calls before = fake_cuda().calls;
       one.s.supply(one.logits->view(one.request->rows), one.logits->modifiers());
-      EXPECT_EQ(since(before), (calls{{"launch", 1}}));
+      EXPECT_EQ(since(before), (calls{{"launch", 2}}));
     }
   }
 }
 
-TEST(RuntimeCalls, AStepIsOneLaunchAndNothingElse) {
-  expect_one_launch_a_step<float>();
+TEST(RuntimeCalls, AStepIsTwoLaunchesAndNothingElse) {
+  expect_two_launches_a_step<float>();
 }
 
 TEST(RuntimeCalls, NextWaitsForOneEventOnce) {
@@ -133,16 +133,7 @@ TEST(RuntimeCalls, SegmentsReadOneByOneTakeALaunchEachAndOneToDecide) {
   one.ask();
   const calls later = fake_cuda().calls;
   one.s.supply(one.logits->view(one.request->rows));
-  EXPECT_EQ(since(later), (calls{{"launch", 1}})) << "one step does not decide how the next is run";
-}
-
-TEST(RuntimeCalls, WindowsThatAreTooLargeForOneLaunchTakeTwo) {
-  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps, 1, device::joint_window + 1);
-  one.ask();
-  const calls before = fake_cuda().calls;
-  one.s.supply(one.logits->view(one.request->rows));
-  EXPECT_EQ(since(before), (calls{{"launch", 2}}));
-  EXPECT_EQ(one.s.report(0).forwards, 1);
+  EXPECT_EQ(since(later), (calls{{"launch", 2}})) << "one step does not decide how the next is run";
 }
 
 TEST(RuntimeCalls, FinishedLooksWithoutWaiting) {
