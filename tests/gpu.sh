@@ -10,9 +10,7 @@
 #   bash tests/gpu.sh run [STEP]... runs what was built, here or on a machine that build/gpu was
 #                                   copied to; needs neither packages nor a compiler
 #
-# Steps: suite decode time peers memcheck initcheck synccheck racecheck; all of them without names,
-# which takes about half an hour, most of it under racecheck. Has not been run on a GPU yet, for want
-# of one.
+# Steps: suite decode time peers memcheck initcheck synccheck racecheck; all of them without names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -75,11 +73,15 @@ run_step() {
     peers)
       record "Reads and steps beside those of others" 80 "$build/bench/unmask_bench_cuda_steps"
       record "Primitives by hand and by CUB" 40 "$build/bench/unmask_bench_cuda_primitives"
+      if python3 -c 'import torch' 2>/dev/null; then
+        record "Steps in PyTorch" 80 python3 bench/cuda/torch_steps.py
+      fi
       ;;
     memcheck | initcheck | synccheck | racecheck)
-      # The largest vocabularies are left to the plain run: under a tool they take hours.
+      # The policies by name are left to the plain run.
       record "compute-sanitizer $1" 6 compute-sanitizer --tool "$1" --error-exitcode 9 \
-        --launch-timeout 0 "$suite" --gtest_brief=1 --gtest_filter='*WithFloat:*Session*'
+        --launch-timeout 0 "$suite" --gtest_brief=1 \
+        --gtest_filter='Block/*:Device*:EveryElement/*:composed/*:layer_parity_composed.*'
       ;;
   esac
 }

@@ -28,7 +28,7 @@ if [[ ${1-} == --cuda ]]; then
   rm -rf "$dist"
   mkdir -p "$dist"
   echo "Building the wheel with device sessions for $code"
-  # No kernel asks for more than sm_80, so that the front end, seven minutes of a core, runs once.
+  # No kernel asks for more than sm_80, so that the front end, four minutes of a core, runs once.
   unmask_quietly python3 -m pip wheel --no-deps -w "$dist" \
     --config-settings cmake.define.UNMASK_PYTHON_CUDA=ON \
     --config-settings cmake.define.CMAKE_CUDA_ARCHITECTURES=OFF \

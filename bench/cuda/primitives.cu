@@ -7,7 +7,7 @@
 //     unmask_bench_cuda_primitives [options of Google Benchmark] [BLOCKS]   # each of them once
 //     tests/kernels.py bench/cuda/primitives.cu   # registers, shared memory, instructions
 //
-// Executed from its PTX by the tests; not run on a GPU yet.
+// Executed from its PTX by the tests. Times of an H100: bench/results/gpu.md.
 
 #include <unmask/cuda/device_block.cuh>
 #include <unmask/cuda/hold_chunk.hpp>

@@ -2,7 +2,7 @@
 //
 // The decisions of a real (if tiny) model on a device: its logits are computed on the host and
 // copied there, everything after that happens on a stream. The same decode on the host must give
-// the same text. The tests execute it from its PTX; not run on a GPU yet.
+// the same text. The tests execute it from its PTX.
 
 #include <unmask/cuda.cuh>
 
