@@ -17,14 +17,14 @@ VOCAB, MASK, END, LENGTH, PROMPT = 4099, 4098, 4097, 48, 5
 POLICIES = [
     "threshold(0.6)",
     "credit_decoding",
-    "lopa(3)",
+    "threshold(0.4) + lookahead(2, 0.5)",
     "osdt_gpqa(threshold=0.3)",
     "by_margin + tokens_per_step(2) + sampling(0.8) + top_p(0.9)",
     "by_entropy + entropy_bound(0.4) + trace_credit",
     "threshold(0.4) + block_pipeline(0.2, 0.6, 3) + stop_at_eos",
     "threshold(0.3) + edit_committed(0.2)",
     "tokens_per_step(2) + top_k(100) + sampling",
-    "wino(0.3, 0.4)",
+    "all_of(threshold(0.2), tokens_per_step(3)) + remask_current_below(0.3, 2)",
     "any_of(threshold(0.5), local_leap(0.3, 0.2, 2)) + repetition_penalty(1.5, window=3)",
 ]
 

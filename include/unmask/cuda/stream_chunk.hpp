@@ -43,13 +43,12 @@ inline constexpr bool streams = !detail::lifts_any<S>() && !canonical::compares<
                                 !provides_v<S, stat::sampled> && !provides_v<S, stat::kept>;
 
 /// Blocks of read_threads that read these statistics for which a multiprocessor has registers. A
-/// read that streams has 64 for a thread if it collects the confidence alone and no part changes
-/// logits, and 80 if not: with fewer it spills.
+/// read that streams has 64 for a thread, and 80 where parts change logits: with fewer it spills.
 template <statistics S, bool Transforms = false>
-inline constexpr int blocks_of_read = canonical::compares<S> || provides_v<S, stat::kept>       ? 2
-                                      : !streams<S>                                             ? 3
-                                      : Transforms || !stat::confidence.contains(statistics{S}) ? 6
-                                                                                                : 8;
+inline constexpr int blocks_of_read = canonical::compares<S> || provides_v<S, stat::kept> ? 2
+                                      : !streams<S>                                       ? 3
+                                      : Transforms                                        ? 6
+                                                                                          : 8;
 
 namespace detail {
 
