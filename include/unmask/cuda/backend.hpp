@@ -29,13 +29,12 @@ namespace UNMASK_NAMESPACE {
 ///
 /// supply() may be captured into a CUDA graph, together with the engine's forward pass: it
 /// allocates and copies nothing and does not synchronise; it is two kernels, one of which reads the
-/// rows and one decides. A captured step reads its plan on the device, so the
-/// graph may be replayed as the sequences proceed, as long as it computes the same rows: the logits
-/// of a position are read from their address at the capture. For a sequence that has ended, or that
-/// needs other rows, a replay has no effect, so the host may check at any later time: report() says
-/// how far it got, next() what to compute then. (Do not replay lookahead branches: they place other
-/// tokens in each step, which a captured forward pass cannot know. For layered policies see
-/// cuda/README.md.)
+/// rows and one decides. A captured step reads its plan on the device, so the graph may be replayed
+/// as the sequences proceed, as long as it computes the same rows: the logits of a position are
+/// read from their address at the capture. For a sequence that has ended, or that needs other rows,
+/// a replay has no effect, so the host may check at any later time: report() says how far it got,
+/// next() what to compute then. (Do not replay lookahead branches: they place other tokens in each
+/// step, which a captured forward pass cannot know. For layered policies see cuda/README.md.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.
@@ -119,8 +118,8 @@ class on_stream::workspace {
   /// Synchronises with the stream.
   [[nodiscard]] std::span<const step::slot_status> statuses();
 
-  /// A word for each slot, 1 while its sequence runs, which each step writes at its end. Host
-  /// memory that the device can read.
+  /// A word for each slot, 1 while its sequence runs, which each step writes at its end; it says
+  /// nothing of other writes. Host memory that the device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const;
 
   /// Committed tokens, candidates and probe results of the last step. The first call after a step
