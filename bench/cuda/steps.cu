@@ -395,12 +395,12 @@ std::vector<std::int64_t> shape_of_all;
 
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {
   auto* const added = benchmark::RegisterBenchmark(name.c_str(), body);
-  // The time of an iteration is that of one piece of 32 or more.
-  added->UseManualTime()->Unit(benchmark::kMicrosecond)->MinTime(0.01);
+  added->UseManualTime()->Unit(benchmark::kMicrosecond);
   if (!shape_of_all.empty()) {
     added->Args(shape_of_all)->Iterations(1);
     return;
   }
+  added->MinTime(0.01);  // the time of an iteration is that of one piece of 32 or more
   for (const std::int64_t vocab : {126464, 151936}) {
     for (const std::int64_t rows : {32, 64, 128, 256}) {
       added->Args({vocab, rows});
