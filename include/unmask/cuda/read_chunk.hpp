@@ -48,16 +48,24 @@ template <index_t N>
   return best;
 }
 
-// The largest logit of all columns except `best.column`, the column of the maximum.
+// The largest logit of a chunk's columns except `best.column`, the column of the maximum.
+// equal_to(x, skipped) and largest_of(counts) are first_equal() and largest() of the chunk.
 [[nodiscard]] UNMASK_HD inline float
-runner_up(const auto& b, const chunk_logits& z, const place& best) {
-  const place equal = first_equal(b, z, best.logit, best.column);
+runner_up(const place& best, const auto& equal_to, const auto& largest_of) {
+  const place equal = equal_to(best.logit, best.column);
   if (equal.column < canonical::chunk_columns) {
     return equal.logit;
   }
-  const float second = largest(b, z, [&](float x) { return x < best.logit; });
+  const float second = largest_of([&](float x) { return x < best.logit; });
   // The first column decides between -0 and +0.
-  return second == 0.0F ? first_equal(b, z, second, best.column).logit : second;
+  return second == 0.0F ? equal_to(second, best.column).logit : second;
+}
+
+// The record of a chunk that has NaN, or whose best is infinite.
+template <statistics S>
+[[nodiscard]] UNMASK_HD record<S> invalid_chunk(float best, token_id token, float second) {
+  const float nan = math::from_bits(0x7fc00000U);
+  return canonical::chunk_record<S>(best, token, second, {}, {nan, nan, nan});
 }
 
 struct lane_sums {
@@ -214,7 +222,10 @@ template <statistics S, class Exponential>
       best_before = best.logit;
       token = first + best.column;
       if constexpr (provides_v<S, stat::margin>) {
-        second = detail::runner_up(b, z, best);
+        second = detail::runner_up(
+            best,
+            [&](float x, index_t skipped) { return detail::first_equal(b, z, x, skipped); },
+            [&](const auto& counts) { return detail::largest(b, z, counts); });
       }
     }
   }
@@ -222,8 +233,7 @@ template <statistics S, class Exponential>
   if constexpr (!provides_v<S, stat::confidence>) {
     return canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else if (!valid) {
-    const float nan = math::from_bits(0x7fc00000U);
-    r = canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
+    r = detail::invalid_chunk<S>(best.logit, token, second);
   } else {
     r = detail::with_sums<S, Exponential>(b, z, count, best.logit, token, second);
   }

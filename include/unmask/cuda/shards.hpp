@@ -53,8 +53,6 @@ template <element T, class Policy>
 struct shard_space {
   read_space<T, Policy::required, Policy> read;
   shard_run run;
-  row_reduction<Policy::required> at;
-  record<Policy::required>* out;
 };
 
 namespace detail {
@@ -175,9 +173,9 @@ UNMASK_HD void read_shard(const auto& b,
     space.read.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
     space.read.row = in;
     space.run = mine;
-    space.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.index),
-                shard.arrived + (std::ptrdiff_t{row} * shard.nodes + mine.which)};
-    space.out = &shard.node_at(row, mine.which);
+    space.read.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.index),
+                     shard.arrived + (std::ptrdiff_t{row} * shard.nodes + mine.which)};
+    space.read.out = &shard.node_at(row, mine.which);
   }
   b.sync();
   if (!space.read.verdict) {
@@ -192,11 +190,12 @@ UNMASK_HD void read_shard(const auto& b,
                                                                  step::transform_of(m),
                                                                  space.run.index,
                                                                  shard.run_chunks,
-                                                                 space.at,
+                                                                 space.read.at,
                                                                  space.read.nodes,
-                                                                 *space.out);
+                                                                 *space.read.out);
     if (through && b.warp_lane() == 0) {
-      step::name_token(m, now.score.first + i, space.run.node, space.read.row.allowed, *space.out);
+      step::name_token(
+          m, now.score.first + i, space.run.node, space.read.row.allowed, *space.read.out);
     }
   }
 }

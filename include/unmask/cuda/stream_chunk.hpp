@@ -122,12 +122,10 @@ largest_again(const auto& b, const auto& for_each, const auto& counts) {
 // runner_up() in a chunk that is read again.
 [[nodiscard]] UNMASK_HD float
 runner_up_again(const auto& b, const auto& for_each, const place& best) {
-  const place equal = first_equal_again(b, for_each, best.logit, best.column);
-  if (equal.column < canonical::chunk_columns) {
-    return equal.logit;
-  }
-  const float second = largest_again(b, for_each, [&](float x) { return x < best.logit; });
-  return second == 0.0F ? first_equal_again(b, for_each, second, best.column).logit : second;
+  return runner_up(
+      best,
+      [&](float x, index_t skipped) { return first_equal_again(b, for_each, x, skipped); },
+      [&](const auto& counts) { return largest_again(b, for_each, counts); });
 }
 
 // The two largest of a thread's columns, counted as often as they occur.
@@ -175,8 +173,7 @@ poisoned_chunk(const auto& b, const auto& for_each, token_id first, float& best_
       second = runner_up_again(b, for_each, best);
     }
   }
-  const float nan = math::from_bits(0x7fc00000U);
-  return canonical::chunk_record<S>(best.logit, first + best.column, second, {}, {nan, nan, nan});
+  return invalid_chunk<S>(best.logit, first + best.column, second);
 }
 
 }  // namespace detail
@@ -263,8 +260,7 @@ template <statistics S, class Exponential, element T, class Edit>
     return canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else {
     if (!math::is_finite(best.logit)) {
-      const float nan = math::from_bits(0x7fc00000U);
-      return canonical::chunk_record<S>(best.logit, token, second, {}, {nan, nan, nan});
+      return detail::invalid_chunk<S>(best.logit, token, second);
     }
     canonical::scale reference = canonical::opening_scale(first_best);
     if (!detail::serves(first_best, best.logit)) {
