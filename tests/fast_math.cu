@@ -18,11 +18,12 @@ using patient = policy_of<testing::patient>;
 using redrawn = policy_of<testing::redrawn>;
 
 template __global__ void
-read_rows<float, exact_exponential, drawn_edited::required.bits, drawn_edited>(
+read_rows<float, exact_exponential, drawn_edited::required.bits, false, drawn_edited>(
     const session_device_view<drawn_edited>, const __grid_constant__ row_batch);
-template __global__ void read_rows<float, exact_exponential, patient::required.bits, patient>(
+template __global__ void
+read_rows<float, exact_exponential, patient::required.bits, false, patient>(
     const session_device_view<patient>, const __grid_constant__ row_batch);
-template __global__ void read_rows<float, exact_exponential, redrawn::required.bits, redrawn>(
+template __global__ void read_rows<float, exact_exponential, redrawn::required.bits, true, redrawn>(
     const session_device_view<redrawn>, const __grid_constant__ row_batch);
 
 }  // namespace unmask::device

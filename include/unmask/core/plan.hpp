@@ -129,9 +129,8 @@ enum class attention_kind : unsigned char {
   return names[static_cast<int>(kind)];
 }
 
-/// Plan of the next forward pass of one sequence. Written by the last step, read by the host and by
-/// the kernels of the next step.
-struct plan {
+/// Plan of the next forward pass of one sequence, without its branches.
+struct sequence_plan {
   ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// False for a slot that was never started.
   bool started = false;
@@ -169,6 +168,13 @@ struct plan {
   index_t last_block = 0;  ///< One past the last block that `score` overlaps.
   /// Positions whose K/V are final from now on; an engine with a cache may freeze them.
   range freeze;
+  /// The branch that won the last step: keep its K/V.
+  index_t winner = 0;
+};
+
+/// Plan of the next forward pass of one sequence. Written by the last step, read by the host and by
+/// the kernels of the next step.
+struct plan : sequence_plan {
   /// Number of branches in addition to the sequence itself (the anchor, branch 0): branch b is the
   /// sequence with the tokens branch[placed(b)] placed, 0 <= b <= branches.
   index_t branches = 0;
@@ -180,8 +186,6 @@ struct plan {
   /// score.last unless the schedule plans each branch separately. Set only if the policy uses
   /// lookahead.
   index_t branch_last[1 + max_branches] = {};
-  /// The branch that won the last step: keep its K/V.
-  index_t winner = 0;
 
   /// The tokens of branch b, as indices into `branch`; none for the sequence itself but in a beam.
   [[nodiscard]] UNMASK_HD range placed(index_t b) const {

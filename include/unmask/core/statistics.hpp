@@ -30,6 +30,29 @@ struct statistics_list {
   static constexpr std::size_t size = sizeof...(S);  ///< Number of sets.
 };
 
+/// A kernel that reads rows: what it reads of them, and whether parts may transform their logits.
+struct row_read {
+  statistics contents;
+  bool transforms = true;
+
+  /// The same as one word.
+  [[nodiscard]] UNMASK_HD constexpr std::uint32_t bits() const {
+    return contents.bits | (transforms ? 1U << 31U : 0U);
+  }
+};
+
+/// A list of such kernels.
+template <row_read... R>
+struct row_reads {
+  /// row_read::bits() of kernel `index`.
+  [[nodiscard]] static constexpr std::uint32_t bits_of(index_t index) {
+    std::uint32_t found = 0;
+    index_t i = 0;
+    ((found = i++ == index ? R.bits() : found), ...);
+    return found;
+  }
+};
+
 namespace stat {
 
 /// The best logit and its token. Always present.

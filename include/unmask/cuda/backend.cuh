@@ -19,7 +19,7 @@
 /// can instantiate them.
 namespace UNMASK_NAMESPACE::device {
 
-template <class T, statistics S, class Policy>
+template <class T, row_read R, class Policy>
 cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
@@ -27,7 +27,7 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
   const dim3 grid(static_cast<unsigned>(window),
                   static_cast<unsigned>(device_view.shape.runs),
                   static_cast<unsigned>(batch.count));
-  read_rows<T, exact_exponential, S.bits>
+  read_rows<T, exact_exponential, R.contents.bits, R.transforms>
       <<<grid, static_cast<unsigned>(read_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }

@@ -11,10 +11,13 @@ template <class Policy>
 __global__ void __launch_bounds__(decide_threads, 1)
     decide_slots(const session_device_view<Policy> device_view, bool has_scratch) {
   extern __shared__ __align__(64) unsigned char scratch[];
+  using space = decide_space<Policy>;
+  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
   decide_slot(device_block<decide_threads>{},
               device_view,
               static_cast<index_t>(blockIdx.x),
-              has_scratch ? reinterpret_cast<std::byte*>(scratch) : nullptr);
+              has_scratch ? reinterpret_cast<std::byte*>(scratch) : nullptr,
+              *reinterpret_cast<space*>(shared));
 }
 
 /// Starts one sequence, with one block.

@@ -19,20 +19,21 @@ struct start_arguments {
   token_id* tokens = nullptr;
   /// Null masks the whole answer. Device memory.
   const std::uint8_t* editable = nullptr;
+  /// slot_state::read.
+  std::uint32_t read = 0;
   index_t suppressed_count = 0;
   token_id suppressed[max_suppressed] = {};
 };
 
-/// The memory of a slot, with the lists of the constraints of its sequence if it has some.
+/// Sets the lists of a slot to those of the constraints of its sequence, if it has some.
 template <class Policy>
-[[nodiscard]] UNMASK_HD step::slot_memory<Policy>
-with_lists(const session_device_view<Policy>& device_view, index_t slot) {
-  step::slot_memory<Policy> m = device_view.slots[slot];
+UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
+                         const session_device_view<Policy>& device_view,
+                         index_t slot) {
   if (const step::answer_walk* const answer = device_view.answer_of(slot)) {
     m.entries = answer->entries;
     m.traced = answer->traced;
   }
-  return m;
 }
 
 /// Tests the answer of a sequence with constraints that has ended. Called after the barrier of
@@ -40,14 +41,13 @@ with_lists(const session_device_view<Policy>& device_view, index_t slot) {
 template <class Policy>
 UNMASK_HD void
 finish_answer(const auto& t, const step::slot_memory<Policy>& m, step::answer_walk* answer) {
-  if (answer == nullptr) {
-    return;
-  }
-  if (!m.status->next.active()) {
-    const bool is_met = answer->finish(t, m.state->tokens, m.marks);
-    if (t.lane() == 0) {
-      m.status->report.constraint_met = is_met;
-    }
+  if (answer != nullptr && !m.status->next.active()) {
+    step::apart<Policy>([&] {
+      const bool is_met = answer->finish(t, m.state->tokens, m.marks);
+      if (t.lane() == 0) {
+        m.status->report.constraint_met = is_met;
+      }
+    });
   }
 }
 
@@ -57,7 +57,8 @@ UNMASK_HD void start_slot(const auto& t,
                           const start_arguments<Policy>& a,
                           const session_device_view<Policy>& device_view,
                           index_t slot) {
-  const step::slot_memory<Policy> m = with_lists(device_view, slot);
+  step::slot_memory<Policy> m = device_view.slots[slot];
+  use_lists(m, device_view, slot);
   step::answer_walk* const answer = device_view.answer_of(slot);
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
@@ -67,6 +68,7 @@ UNMASK_HD void start_slot(const auto& t,
     m.state->model = a.model;
     m.state->geometry = a.geometry;
     m.state->tokens = a.tokens;
+    m.state->read = a.read;
     m.state->suppressed_count = a.suppressed_count;
     for (index_t i = 0; i < a.suppressed_count; ++i) {
       m.suppressed[i] = a.suppressed[i];
@@ -101,16 +103,15 @@ template <class Policy>
   return bytes <= shared_bytes ? bytes : 0;
 }
 
-/// Decides one step of one slot, with `scratch` of scratch_bytes(), or null.
+/// Decides one step of one slot, whose memory is `m`.
 ///
 /// No effect unless the logits of every row of the step were given: a captured graph may be
 /// replayed after the sequence needs other rows than at the capture.
 template <class Policy>
-UNMASK_HD void decide_slot(const auto& t,
-                           const session_device_view<Policy>& device_view,
-                           index_t slot,
-                           std::byte* scratch) {
-  step::slot_memory<Policy> m = with_lists(device_view, slot);
+UNMASK_HD void decide_in(const auto& t,
+                         const session_device_view<Policy>& device_view,
+                         index_t slot,
+                         const step::slot_memory<Policy>& m) {
   bool complete = true;
   for (index_t b = 0; b < m.status->next.segments(); ++b) {
     complete = complete && device_view.supplied[device_view.line(slot, b)] != 0;
@@ -120,9 +121,6 @@ UNMASK_HD void decide_slot(const auto& t,
     device_view.supplied[device_view.line(slot, b)] = 0;
   }
   if (complete || !m.status->next.active()) {
-    if (scratch != nullptr) {
-      static_cast<void>(use_scratch(m, scratch));
-    }
     step::answer_walk* const answer = device_view.answer_of(slot);
     const bool was_active = m.status->next.active();
     step::decide(t, m, answer);
@@ -131,11 +129,49 @@ UNMASK_HD void decide_slot(const auto& t,
     step::begin_report(t, m);
     if constexpr (Policy::layered) {
       if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
-        step::enter_layers(t, m);  // writes after a barrier
+        step::apart<Policy>([&] { step::enter_layers(t, m); });  // writes after a barrier
       }
     }
   }
   show(t, device_view, slot);
+}
+
+/// Shared memory of a block that decides a policy by name: the memory of its slot, which is too
+/// much for registers.
+template <class Policy>
+struct decide_space {
+  step::slot_memory<Policy> slot;
+};
+template <class Policy>
+  requires(!Policy::varies)
+struct decide_space<Policy> {};
+
+/// Decides one step of one slot, with `scratch` of scratch_bytes(), or null.
+template <class Policy>
+UNMASK_HD void decide_slot(const auto& t,
+                           const session_device_view<Policy>& device_view,
+                           index_t slot,
+                           std::byte* scratch,
+                           [[maybe_unused]] decide_space<Policy>& space) {
+  const auto complete = [&](step::slot_memory<Policy>& m) {
+    use_lists(m, device_view, slot);
+    if (scratch != nullptr) {
+      static_cast<void>(use_scratch(m, scratch));
+    }
+  };
+  if constexpr (Policy::varies) {
+    copy_objects(t, device_view.slots + slot, &space.slot, 1);
+    t.sync();
+    if (t.lane() == 0) {
+      complete(space.slot);
+    }
+    t.sync();
+    decide_in(t, device_view, slot, space.slot);
+  } else {
+    step::slot_memory<Policy> m = device_view.slots[slot];
+    complete(m);
+    decide_in(t, device_view, slot, m);
+  }
 }
 
 }  // namespace unmask::device

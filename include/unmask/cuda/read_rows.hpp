@@ -74,8 +74,9 @@ struct read_space {
 namespace detail {
 
 // The row from which position score.first + i of a segment's sequence is decided; false if the
-// position needs no decision. Everything but the addresses is read from the plan on the device.
-template <element T, class Policy>
+// position needs no decision. Everything but the addresses is read from the plan on the device, as
+// far as a read of the statistics S needs it.
+template <statistics S, element T, class Policy>
 [[nodiscard]] UNMASK_HD bool row_of(const step::slot_memory<Policy>& m,
                                     const row_batch& batch,
                                     const segment_rows& from,
@@ -104,8 +105,12 @@ template <element T, class Policy>
   }
   row.cfg_scale = batch.cfg_scale;
   m.exclude_tokens(row, from.branch, i);
-  row.draw = step::draw_of(m, i);
-  m.load_previous_row(row, i);
+  if constexpr (provides_v<S, stat::sampled>) {
+    row.draw = step::draw_of(m, i);
+  }
+  if constexpr (canonical::compares<S>) {
+    m.load_previous_row(row, i);
+  }
   return true;
 }
 
@@ -171,10 +176,22 @@ UNMASK_HD void cut_row(const auto& b,
 
 }  // namespace detail
 
+namespace detail {
+
+// True if a read suffices for a sequence that needs `needed` (slot_state::read): a captured graph
+// may be replayed after the slot got another policy. One that compares rows does for no other.
+template <statistics S, bool Transforms>
+[[nodiscard]] UNMASK_HD bool suffices(std::uint32_t needed) {
+  constexpr std::uint32_t bits = row_read{S, Transforms}.bits();
+  return needed == 0 || needed == bits || (!canonical::compares<S> && (needed & ~bits) == 0);
+}
+
+}  // namespace detail
+
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
 /// of the batch. No effect if the position needs no decision, or if the step needs rows that the
-/// segment does not have.
-template <class Exponential, element T, statistics S, class Policy>
+/// segment does not have, or another read. `Transforms`: whether parts may transform logits.
+template <class Exponential, bool Transforms, element T, statistics S, class Policy>
 UNMASK_HD void read_position(const auto& b,
                              const session_device_view<Policy>& device_view,
                              const row_batch& batch,
@@ -189,13 +206,15 @@ UNMASK_HD void read_position(const auto& b,
     const index_t runs = device_view.shape.runs;
     const std::ptrdiff_t line = device_view.line(from.slot, from.branch);
     const std::ptrdiff_t cell = line * m.window + i;
-    const bool can_step = now.active() && from.branch < now.segments() && detail::has_rows(m, from);
+    const bool can_step = now.active() && from.branch < now.segments() &&
+                          detail::suffices<S, Transforms>(m.state->read) &&
+                          detail::has_rows(m, from);
     if (can_step && i == 0 && run == 0) {
       device_view.supplied[line] = 1;
     }
     row_input<T> row;
     space.verdict =
-        can_step && detail::row_of(m, batch, from, i, row, device_view.answer_of(from.slot));
+        can_step && detail::row_of<S>(m, batch, from, i, row, device_view.answer_of(from.slot));
     // Records of a kind have their places in memory for those of all statistics.
     space.at.parts = reinterpret_cast<record<S>*>(device_view.parts) + cell * runs;
     space.at.arrived = device_view.arrived + cell;
@@ -211,9 +230,16 @@ UNMASK_HD void read_position(const auto& b,
   if (!space.verdict) {
     return;
   }
+  const auto transform = [&] {
+    if constexpr (Transforms) {
+      return step::transform_of(device_view.slots[from.slot]);
+    } else {
+      return identity{};
+    }
+  }();
   const bool through = read_row<S, Exponential>(b,
                                                 space.row,
-                                                step::transform_of(device_view.slots[from.slot]),
+                                                transform,
                                                 run,
                                                 device_view.shape.run_chunks,
                                                 space.at,

@@ -68,7 +68,7 @@ template <element T, class Policy>
                                           index_t row,
                                           const range& node,
                                           row_input<T>& in) {
-  if (!row_of(m, batch, from, i, in)) {
+  if (!row_of<Policy::required>(m, batch, from, i, in)) {
     return false;
   }
   in.first_token = shard.header.columns.first;

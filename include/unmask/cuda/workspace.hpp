@@ -18,9 +18,26 @@ namespace UNMASK_NAMESPACE {
 
 namespace device {
 
-/// Enqueues read_position() for every segment of the batch, run and position of the window. It
-/// reads the statistics S.
-template <class T, statistics S, class Policy>
+namespace detail {
+
+template <class Policy>
+struct reads {
+  using type = row_reads<row_read{Policy::required, (step::stages<Policy>::edits > 0)}>;
+};
+template <class Policy>
+  requires(Policy::varies)
+struct reads<Policy> {
+  using type = typename Policy::device_reads;
+};
+
+}  // namespace detail
+
+/// The kernels that read the rows of a policy.
+template <class Policy>
+using reads_of = typename detail::reads<Policy>::type;
+
+/// Enqueues read_position() for every segment of the batch, run and position of the window.
+template <class T, row_read R, class Policy>
 [[nodiscard]] cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                                        const row_batch& batch,
                                        index_t window,
@@ -202,12 +219,13 @@ void on_stream::workspace<Policy>::start(index_t slot,
                   "cudaMemcpyAsync of start_options::editable");
     arguments.editable = device_.editable + from;
   }
+  if constexpr (Policy::varies) {
+    row_kinds_[i] = policy.device_read(capacity_.trace);
+    arguments.read = Policy::device_reads::bits_of(row_kinds_[i]);
+  }
   answers_.start(slot, device_.answers + slot);
   device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
-  if constexpr (Policy::varies) {
-    row_kinds_[i] = policy.device_row_kind();
-  }
   if constexpr (Policy::layered) {
     passes_.start(slot, policy, geometry);
   }
@@ -275,20 +293,16 @@ void on_stream::workspace<Policy>::run() {
                   "launch of write_masks");
   }
   const auto launch_as = [&]<class T>(const T&) {
-    const auto launch_kind = [&]<statistics... S>(statistics_list<S...>) {
+    const auto launch_kind = [&]<row_read... R>(row_reads<R...>) {
       cudaError_t status = cudaSuccess;
       index_t k = 0;
-      ((k++ == row_kind_ ? status = device::launch_reads<T, S>(
+      ((k++ == row_kind_ ? status = device::launch_reads<T, R>(
                                device_view_, batch, capacity_.window, where_.stream)
                          : status),
        ...);
       return status;
     };
-    if constexpr (Policy::varies) {
-      return launch_kind(typename Policy::device_row_kinds{});
-    } else {
-      return launch_kind(statistics_list<Policy::required>{});
-    }
+    return launch_kind(device::reads_of<Policy>{});
   };
   device::check(kind_ == kind::f32    ? launch_as(float{})
                 : kind_ == kind::bf16 ? launch_as(bfloat16{})

@@ -22,7 +22,7 @@ UNMASK_HD void write_mask(const auto& b,
   const index_t position = m.read_range().first + i;
   row_input<float> row;  // of which the address of the given mask is of interest
   if (answer == nullptr || !m.status->next.active() || !detail::has_rows(m, from) ||
-      !detail::row_of(m, batch, from, i, row)) {
+      !detail::row_of<stat::none>(m, batch, from, i, row)) {
     return;
   }
   const step::field_walk* const f = answer->field_at(position);

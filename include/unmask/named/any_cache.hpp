@@ -41,6 +41,10 @@ struct any_cache {
     check_part(dropped, g);
   }
 
+  [[nodiscard]] statistics required_now() const {
+    return rule.required_now() | (drops_keys ? key_eviction::required : stat::none);
+  }
+
   /// True for a cache that excludes single positions.
   [[nodiscard]] UNMASK_HD bool picks_now() const {
     return rule.visit([](const auto& r) { return picking<std::remove_cvref_t<decltype(r)>>; });
@@ -79,10 +83,11 @@ struct any_cache {
       }
     });
   }
+  [[nodiscard]] UNMASK_HD bool evicts_now() const { return drops_keys; }
   UNMASK_HD eviction evicts(const sequence_view& q, const plan& next, auto& context) const {
     no_state none;
     part_context<key_eviction> one{none, context.sequence.of_dropped, none, context.at};
-    return drops_keys ? dropped.evicts(q, next, one) : eviction::none;
+    return dropped.evicts(q, next, one);
   }
 
  private:

@@ -16,6 +16,15 @@ class any_commit_rule : public commit_rule_expression {
   static constexpr bool tracks_current = true;
   static constexpr attention_kind attention = attention_kind::shadow;
 
+  /// The statistics that its parts read.
+  [[nodiscard]] statistics required_now() const {
+    statistics all = stat::none;
+    for (index_t i = 0; i < size_; ++i) {
+      all = all | parts_[i].required_now();
+    }
+    return all;
+  }
+
   /// True if a part compares rows with those of the previous step.
   [[nodiscard]] UNMASK_HD bool compares_now() const {
     return any_part([](const auto& operand) {
@@ -92,6 +101,7 @@ class any_commit_rule : public commit_rule_expression {
     return {found.commits, wants_part ? deciding_part(results, found.held_back) : -1};
   }
 
+  [[nodiscard]] UNMASK_HD bool anchors_now() const { return anchor_radius() >= 0; }
   UNMASK_HD bool anchors(const auto& c) const {
     return any_part([&c](const auto& operand) {
       if constexpr (anchoring<std::remove_cvref_t<decltype(operand)>>) {

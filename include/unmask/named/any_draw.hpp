@@ -43,6 +43,11 @@ struct any_draw {
   replay_by_address traced = {};
   bool has_trace = false;
 
+  /// But for those of a draw without a canvas: see named_policy::device_read().
+  [[nodiscard]] statistics required_now() const {
+    return has_canvas ? canvas::required : stat::none;
+  }
+
   void check(const sequence_shape& g, const model_info& m) const {
     if (has_canvas) {
       check_part(noise, g, m);
@@ -61,6 +66,7 @@ struct any_draw {
            : has_trace ? traced.draw_temperature()
                        : draw.draw_temperature();
   }
+  [[nodiscard]] UNMASK_HD bool forces_now() const { return has_trace; }
   [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
     return has_trace ? traced.forced_token(at) : no_token;
   }
@@ -78,6 +84,7 @@ struct any_draw {
     return noise.refill(position, context);
   }
   UNMASK_HD token_id conclude(auto& context) const { return noise.conclude(context); }
+  [[nodiscard]] UNMASK_HD bool stops_now() const { return has_canvas || has_trace; }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     return has_canvas  ? noise.stop(q, context)
            : has_trace ? traced.stop(q, context)
@@ -95,6 +102,7 @@ struct any_truncation {
   static constexpr statistics required = stat::kept;
 
   [[nodiscard]] UNMASK_HD bool truncates_now() const { return has_rules; }
+  [[nodiscard]] statistics required_now() const { return has_rules ? required : stat::none; }
   [[nodiscard]] UNMASK_HD truncation kept() const { return rules; }
 };
 static_assert(truncating<any_truncation>);

@@ -59,6 +59,7 @@ struct any_logits_processors : logits_processor_list {
     return any_of_them([](const auto& r) { return probing<std::remove_cvref_t<decltype(r)>>; });
   }
 
+  [[nodiscard]] UNMASK_HD bool tracks_now() const { return count > 0; }
   UNMASK_HD void track(auto& list, auto& context) const {
     for_each(context, [&](const auto& r) { r.track(list, context); });
   }

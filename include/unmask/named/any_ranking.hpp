@@ -47,6 +47,7 @@ struct any_ranking {
     });
   }
 
+  [[nodiscard]] statistics required_now() const { return by.required_now(); }
   UNMASK_HD float score(const auto& c, auto& context) const {
     return by.visit_with(context, [&](const auto& order, auto& inner) -> float {
       using rule = std::remove_cvref_t<decltype(order)>;
@@ -94,6 +95,9 @@ struct any_lookahead_score {
 
   static constexpr statistics required = named_statistics;
 
+  [[nodiscard]] statistics required_now() const {
+    return by == order::confidence ? stat::confidence : named_statistics;
+  }
   UNMASK_HD float score(const auto& c) const {
     return by == order::confidence ? by_confidence{}.score(c)
            : by == order::margin   ? by_margin{}.score(c)

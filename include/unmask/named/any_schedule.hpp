@@ -51,6 +51,8 @@ struct any_schedule {
     rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
   }
 
+  [[nodiscard]] statistics required_now() const { return rule.required_now(); }
+
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
     return rule.visit_on_host([&g](const auto& r) {
       if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
@@ -95,14 +97,13 @@ struct any_schedule {
              }
            }));
   }
+  [[nodiscard]] UNMASK_HD bool tracks_now() const { return rewrites_blocks_now(); }
   UNMASK_HD void track(tracked_list& list, auto& context) const {
-    if (rewrites_blocks_now()) {
-      visit_rewriter(context, [&](const auto& r, auto& inner) {
-        if constexpr (tracking<std::remove_cvref_t<decltype(r)>>) {
-          r.track(list, inner);
-        }
-      });
-    }
+    visit_rewriter(context, [&](const auto& r, auto& inner) {
+      if constexpr (tracking<std::remove_cvref_t<decltype(r)>>) {
+        r.track(list, inner);
+      }
+    });
   }
   UNMASK_HD void rewrite_block(auto& rows, auto& context) const {
     visit_rewriter(context, [&](const auto& r, auto& inner) { r.rewrite_block(rows, inner); });
@@ -158,6 +159,7 @@ struct any_stops
     rule::sequence_states of[capacity];
   };
 
+  [[nodiscard]] UNMASK_HD bool stops_now() const { return count > 0; }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     struct context_of_one {
       no_state state;

@@ -88,6 +88,12 @@ class choice_of {
     return index_ == index_of<V>();
   }
 
+  /// The statistics that the value reads.
+  [[nodiscard]] statistics required_now() const {
+    return visit_on_host(
+        [](const auto& value) { return std::remove_cvref_t<decltype(value)>::required; });
+  }
+
   /// Calls use(value) with the value in its own type; the result type is the same for all of them.
   template <class Use>
   UNMASK_HD answer_of<Use> visit(const Use& use) const {
@@ -96,7 +102,7 @@ class choice_of {
   /// Calls use(value, its own context), where `context` has the states of all alternatives or none.
   template <class Own, class Use>
   UNMASK_HD auto visit_with(Own& context, const Use& use) const {
-    return visit([&context, &use](const auto& value) {
+    const auto with_own = [&context, &use](const auto& value) {
       using part = std::remove_cvref_t<decltype(value)>;
       no_state none;
       part_context<part> inner{
@@ -105,7 +111,9 @@ class choice_of {
           state_in<part, step_reduction_of<part>>(context.step_reduction, none),
           context.at};
       return use(value, inner);
-    });
+    };
+    using usual = typename first_of<T...>::type;
+    return index_ == 0 ? with_own(*reinterpret_cast<const usual*>(bytes_)) : visit_apart(with_own);
   }
   /// The step reduction of the value for a candidate, with empty ones of the other alternatives;
   /// `context` as for visit_with().
@@ -142,6 +150,13 @@ class choice_of {
     std::uint8_t found = 0;
     ((found = std::is_same_v<V, T> ? at : found, ++at), ...);
     return found;
+  }
+
+  // A function of its own: its instructions do not lie between those of the first type, which most
+  // policies have.
+  template <class Use>
+  [[gnu::noinline]] UNMASK_HD answer_of<Use> visit_apart(const Use& use) const {
+    return visit(use);
   }
 
   template <std::uint8_t I, class Head, class... Tail, class Use>
@@ -202,6 +217,14 @@ struct choice_list {
       any = any || rules[i].template holds<Part>();
     }
     return any;
+  }
+  /// The statistics that the values read.
+  [[nodiscard]] statistics required_now() const {
+    statistics all = stat::none;
+    for (index_t i = 0; i < count; ++i) {
+      all = all | rules[i].required_now();
+    }
+    return all;
   }
   void check(const sequence_shape& g, const model_info& m) const {
     for (index_t i = 0; i < count; ++i) {

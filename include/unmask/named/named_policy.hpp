@@ -47,11 +47,14 @@ struct named_policy
   using row_kinds = statistics_list<named_statistics | stat::sampled,
                                     named_statistics | stat::sampled | stat::kept,
                                     required>;
-  /// The same on a device, and plain rows without a draw, which it reads faster.
-  using device_row_kinds = statistics_list<named_statistics | stat::sampled,
-                                           named_statistics | stat::sampled | stat::kept,
-                                           required,
-                                           named_statistics>;
+  /// The same on a device, and plain rows without a draw, which it reads faster, the less of them a
+  /// policy needs.
+  using device_reads = row_reads<row_read{named_statistics | stat::sampled},
+                                 row_read{named_statistics | stat::sampled | stat::kept},
+                                 row_read{required},
+                                 row_read{named_statistics},
+                                 row_read{named_statistics, false},
+                                 row_read{stat::confidence, false}>;
 
   any_ranking ranking = {};
   any_commit_rule commit_rule = {};
@@ -83,9 +86,18 @@ struct named_policy
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
     return commit_rule.compares_now() ? 2 : truncation.truncates_now() ? 1 : 0;
   }
-  /// Index in device_row_kinds.
-  [[nodiscard]] UNMASK_HD index_t device_row_kind() const {
-    return row_kind() == 0 && !(draw.draw_temperature() > 0.0F) ? 3 : row_kind();
+  /// The statistics that the parts read, but for those of a draw.
+  [[nodiscard]] statistics required_now() const {
+    return required_by(std::make_index_sequence<part_total>{});
+  }
+  /// Index in device_reads. `traced`: candidates are reported, with all their statistics.
+  [[nodiscard]] index_t device_read(bool traced) const {
+    if (row_kind() != 0 || draw.draw_temperature() > 0.0F) {
+      return row_kind();
+    }
+    return transform.transforms_now()                             ? 3
+           : traced || !stat::confidence.contains(required_now()) ? 4
+                                                                  : 5;
   }
 
   /// The same policy for a model: a canvas draws from its vocabulary.
@@ -126,6 +138,18 @@ struct named_policy
   }
 
  private:
+  template <std::size_t... I>
+  [[nodiscard]] statistics required_by(std::index_sequence<I...>) const {
+    const auto of_part = [](const auto& part) {
+      if constexpr (requires { part.required_now(); }) {
+        return part.required_now();
+      } else {
+        return std::remove_cvref_t<decltype(part)>::required;
+      }
+    };
+    return (of_part(part_at<I>()) | ...);
+  }
+
   [[nodiscard]] UNMASK_HD const any_ranking& of(const any_ranking*) const { return ranking; }
   [[nodiscard]] UNMASK_HD const any_commit_rule& of(const any_commit_rule*) const {
     return commit_rule;

@@ -59,6 +59,15 @@ struct lookahead_by {
       {"anchor_wins", &lookahead_by::anchor_wins},
       {"complete_wins", &lookahead_by::complete_wins}};
 
+  /// The statistics that its score reads with its current value.
+  [[nodiscard]] statistics required_now() const {
+    if constexpr (requires { order.required_now(); }) {
+      return branches > 0 ? order.required_now() : stat::none;
+    } else {
+      return required;
+    }
+  }
+
   /// False with 0 branches.
   [[nodiscard]] UNMASK_HD bool branches_now() const { return branches > 0; }
   UNMASK_HD float lookahead_score(const auto& c) const { return order.score(c); }

@@ -23,6 +23,7 @@ struct slot_memory;
   STAGE(probes_now, is_probe, probes_now) /* a part reports probabilities of tokens */             \
   /* a part reads the probability of committed tokens */                                           \
   STAGE(tracks_current_now, tracks_current, tracks_current_now)                                    \
+  STAGE(tracks_now, names_tokens, tracks_now) /* a part names tracked tokens */                    \
   STAGE(edits_tokens_now, rewrites, edits_tokens_now) /* a part edits or remasks committed ones */ \
   /* a part looks at committed tokens again without them */                                        \
   STAGE(reconsiders_now, reconsiders, reconsiders_now)                                             \
@@ -32,13 +33,16 @@ struct slot_memory;
   /* a part rewrites the scored block as a whole */                                                \
   STAGE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)                                 \
   STAGE(shadows_now, shadows, shadows_now) /* committed positions are read in a shadow segment */  \
+  STAGE(forces_now, forces, forces_now)   /* a part names the tokens that are drawn */             \
   STAGE(filters_now, filter, filters_now) /* a part filters candidates */                          \
+  STAGE(anchors_now, anchors, anchors_now) /* a part marks candidates as anchors */                \
   STAGE(costs_now, costs, costs_now) /* candidates have a cost */                                  \
   STAGE(spans_now, needs_spans, spans_now) /* candidates are ranked within their spans */          \
   STAGE(reduces_now, reduces, reduces_now) /* a part reduces over the candidates of a step */      \
   /* the ranking reads the step reduction */                                                       \
   STAGE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)                        \
   STAGE(reviews_now, reviews, reviews_now) /* a part reduces over the commits of a step */         \
+  STAGE(stops_now, stops, stops_now) /* a part ends sequences */                                   \
   /* a schedule decides itself when the sequence is complete */                                    \
   STAGE(paces_now, paces, paces_now)                                                               \
   STAGE(compares_now, compares, compares_now) /* rows are compared with those of the last step */  \
@@ -48,17 +52,20 @@ struct slot_memory;
   STAGE(beams_now, beams, branches_now) /* a part has a beam */                                    \
   STAGE(renoises_now, renoises, renoises_now) /* a part decides on a canvas */                     \
   STAGE(caches_now, caches, caches_now) /* a cache limits the positions of a pass */               \
+  STAGE(evicts_now, evicts, evicts_now) /* a cache drops keys */                                   \
   STAGE(picks_now, picks, picks_now) /* a cache excludes single positions from a pass */           \
   STAGE(skips_now, skips, skips_now) /* a layer rule selects positions */                          \
   /* a schedule finds the end of a block in its rows */                                            \
   STAGE(ends_blocks_now, ends_blocks, ends_blocks_now)
 // clang-format on
 
-/// The parts of a policy that use each stage with their current values: a bit for each part.
+/// The stages that a policy uses with its current values, and the parts that use each: bits.
 struct active_parts {
 #define UNMASK_STAGE(Name, Does, Function) Name,
   enum stage : std::uint32_t { UNMASK_STAGES(UNMASK_STAGE) count };
 #undef UNMASK_STAGE
+  static_assert(count <= 64);
+  std::uint64_t used = 0;  ///< By stage: whether a part uses it.
   std::uint32_t in[count] = {};
 
   /// The trait of the parts that may use a stage.
@@ -80,7 +87,7 @@ struct active_parts {
   template <class Policy>                                                                          \
   [[nodiscard]] UNMASK_HD bool Name(const slot_memory<Policy>& m) {                                \
     if constexpr (Policy::varies) {                                                                \
-      return m.state->active.in[active_parts::Name] != 0;                                          \
+      return ((m.state->active.used >> active_parts::Name) & 1U) != 0;                             \
     } else {                                                                                       \
       return Name(*m.policy);                                                                      \
     }                                                                                              \
@@ -98,6 +105,7 @@ template <class Policy>
     constexpr std::size_t I = decltype(at)::value;                                                 \
     const bool is_in = detail::is_active(p.template part_at<I>(), UNMASK_ASK(Function));           \
     all.in[active_parts::Name] |= (is_in ? 1U : 0U) << I;                                          \
+    all.used |= (is_in ? std::uint64_t{1} : 0) << active_parts::Name;                              \
   });
   UNMASK_STAGES(UNMASK_STAGE)
 #undef UNMASK_STAGE
@@ -118,6 +126,27 @@ UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& 
     }
     use(at);
   });
+}
+
+namespace detail_active {
+
+template <class Body>
+[[gnu::noinline]] UNMASK_HD auto call_apart(const Body& body) {
+  return body();
+}
+
+}  // namespace detail_active
+
+/// body(), which few policies need. For a policy by name it is called as a function of its own, so
+/// that its instructions do not lie between those that every step executes: a kernel that decides
+/// executes each once, and would wait for them to be fetched.
+template <class Policy, class Body>
+UNMASK_HD auto apart(const Body& body) {
+  if constexpr (Policy::varies) {
+    return detail_active::call_apart(body);
+  } else {
+    return body();
+  }
 }
 
 /// True if a part has branches, of lookahead, drafts or a beam. `p`: a policy, or its slot.

@@ -130,9 +130,6 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::looks_ahead) {
-    if (!looks_ahead_now(m)) {
-      return;
-    }
     const plan& now = m.status->next;
     const index_t count = 1 + now.branches;
     const index_t size = now.score.size();
@@ -193,7 +190,7 @@ template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::looks_ahead) {
     plan& next = m.status->next;
-    if (!next.active() || !looks_ahead_now(m)) {
+    if (!next.active()) {
       return;
     }
     const token_id mask = m.state->model.mask_token;

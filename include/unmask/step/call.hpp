@@ -88,12 +88,15 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD ending stop(const slot_memory<Policy>& m, const step_info& at) {
   ending e = ending::running;
-  static_cast<void>(detail::any_part<Policy, &part_traits::stops>([&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    auto context = context_of<I>(m, 0, at);
-    e = m.policy->template part_at<I>().stop(m.state->view, context);
-    return e != ending::running;
-  }));
+  for_each_active_part<active_parts::stops_now>(m, [&](auto part) {
+    if (e == ending::running) {
+      e = apart<Policy>([&] {
+        constexpr std::size_t I = decltype(part)::value;
+        auto context = context_of<I>(m, 0, at);
+        return m.policy->template part_at<I>().stop(m.state->view, context);
+      });
+    }
+  });
   return e;
 }
 
@@ -151,7 +154,7 @@ UNMASK_HD void replan([[maybe_unused]] const slot_memory<Policy>& m,
 template <mark What, class Policy>
 UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
-  detail::for_each_part<Policy, &part_traits::names_tokens>([&](auto part) {
+  for_each_active_part<active_parts::tracks_now>(m, [&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     using part_type = typename Policy::template part_type<I>;
     if constexpr (What == mark::masked || processing_committed<part_type> ||

@@ -24,28 +24,21 @@ template <statistics S>
   return row;
 }
 
-/// True if a part names the tokens that are drawn.
-template <class Policy>
-inline constexpr bool forces_tokens = [] {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::draws>;
-  if constexpr (I < Policy::part_total) {
-    return forcing<typename Policy::template part_type<I>>;
-  } else {
-    return false;
-  }
-}();
-
 /// The token that a part names for scored position i; no_token if it names none.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id forced_token(const slot_memory<Policy>& m, index_t i) {
-  if constexpr (forces_tokens<Policy>) {
-    const auto& part = m.policy->template part_at<detail::part_that<Policy, &part_traits::draws>>();
-    return part.forced_token(info_of(*m.state, m.status->next, m.status->next.score.first + i));
-  } else {
-    static_cast<void>(m);
-    static_cast<void>(i);
-    return no_token;
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::forces>;
+  if constexpr (I < Policy::part_total) {
+    if (forces_now(m)) {
+      return apart<Policy>([&] {
+        return m.policy->template part_at<I>().forced_token(
+            info_of(*m.state, m.status->next, m.status->next.score.first + i));
+      });
+    }
   }
+  static_cast<void>(m);
+  static_cast<void>(i);
+  return no_token;
 }
 
 /// The candidate at scored position i, in the branch with which the step continues.
@@ -54,16 +47,13 @@ template <class Policy>
                                                                  index_t i) {
   const index_t position = m.status->next.score.first + i;
   const token_id current = m.state->tokens[position];
-  if constexpr (forces_tokens<Policy>) {
-    const token_id forced = forced_token(m, i);
-    if (forced != no_token) {
-      auto c = candidate<Policy::required>::of(m.row(i), position, current);
-      if (c.token != forced) {  // the row excludes it
-        c.token = forced;
-        c.logit = -math::infinity();
-      }
-      return c;
+  if (const token_id forced = forced_token(m, i); forced != no_token) {
+    auto c = candidate<Policy::required>::of(m.row(i), position, current);
+    if (c.token != forced) {  // the row excludes it
+      c.token = forced;
+      c.logit = -math::infinity();
     }
+    return c;
   }
   if constexpr (filters_any<Policy>) {
     if (m.roles[i] == role::ranked_last) {
@@ -90,8 +80,10 @@ template <class Policy>
 filter_at(const slot_memory<Policy>& m, index_t i, const step_info& at) {
   if constexpr (filters_any<Policy>) {
     if (filters_now(m)) {
-      const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
-      return filter_between(m, candidate_at(m, i), beside, at);
+      return apart<Policy>([&] {
+        const neighbours<Policy::required> beside{neighbour_at(m, i - 1), neighbour_at(m, i + 1)};
+        return filter_between(m, candidate_at(m, i), beside, at);
+      });
     }
   }
   return {filter_result::keep, -1};

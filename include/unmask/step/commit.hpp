@@ -16,7 +16,7 @@ namespace UNMASK_NAMESPACE::step::phase {
 /// True while a commit rule may leave a step without a commit.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool may_wait(const slot_memory<Policy>& m) {
-  return m.state->view.step < detail::most_waits(*m.policy, m.state->geometry);
+  return m.state->view.step < m.state->bounds.waits;
 }
 
 /// Progress guarantee: each forced block without a commit commits its best candidate or, if all its
@@ -78,9 +78,6 @@ template <class Policy>
 UNMASK_HD void
 commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (Policy::remasks) {
-    if (!remasks_now(m)) {
-      return;
-    }
     const range scored = m.status->next.score;
     index_t wanted = 1;
     index_t forced = 0;
@@ -168,7 +165,6 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
     const index_t commits = commits_of(t, m);
     // So many may be remasked at no cost; phase::remask_least() has counted its commits.
     index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
-    const std::int64_t most = detail::most_remasked(*m.policy, s.geometry);
     for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
       if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
           m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
@@ -178,7 +174,7 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
       step_info at = info_of(s, m.status->next, c.position);
       at.commits = commits;
       at.current_probability = current_probability(m, m.row(i), i);
-      at.may_remask = spare > 0 || s.remasked < most;
+      at.may_remask = spare > 0 || s.remasked < s.bounds.remasked;
       const auto [v, part] = step::edit_token(m, c, at);
       m.note(i, {part});
       if (v == verdict::remask) {
@@ -201,7 +197,7 @@ template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::probes > 0) {
     index_t probe_results = 0;
-    const index_t entries = probes_now(m) ? m.status->next.score.size() * Policy::probes : 0;
+    const index_t entries = m.status->next.score.size() * Policy::probes;
     for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
       const bool is_answer = is_there && m.probed[n].token != no_token;
       const lane_count found = t.count(is_answer);
@@ -252,13 +248,15 @@ UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
-  edit_token(t, m, answer);
+  if (edits_tokens_now(m)) {
+    apart<Policy>([&] { edit_token(t, m, answer); });
+  }
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   written w;
   w.before = m.status->report.last_commits;
   w.noted = w.before;
-  if constexpr (Policy::branches) {
+  if (Policy::branches && w.before > 0) {
     w.placed = m.entries[0];  // written again after the first count
   }
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
@@ -272,10 +270,9 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       const bool is_placed =
           Policy::branches && is_there && w.before > 0 && position == w.placed.position;
       const lane_count entries = t.count(is_placed || o != outcome::none);
-      if (is_placed) {
-        m.traced[w.traced + entries.before] = branch_entry(m, w.placed);
-      } else if (o != outcome::none) {
-        m.traced[w.traced + entries.before] = candidate_entry_of(m, i, o);
+      if (is_placed || o != outcome::none) {
+        m.traced[w.traced + entries.before] = apart<Policy>(
+            [&] { return is_placed ? branch_entry(m, w.placed) : candidate_entry_of(m, i, o); });
       }
       w.traced += entries.all;
     }
@@ -293,11 +290,11 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       }
     }
     w.noted += entries.all;
-    if constexpr (Policy::branches) {
+    if (Policy::branches && w.before > 0) {
       const bool is_entry = rewrites || o == outcome::commits;
       w.at_placed += t.count(is_entry && position < w.placed.position).all;
     }
-    if constexpr (Policy::edits_tokens) {
+    if (Policy::edits_tokens && edits_tokens_now(m)) {
       const lane_count changes = t.count(rewrites);
       if (rewrites && changes.before == 0 && w.rewritten == 0) {
         s.view.rewritten = position;

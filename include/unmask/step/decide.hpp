@@ -49,16 +49,26 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::drafts) {
     begin_drafts(t, m);
   }
-  step::select_winner(t, m);
-  phase::swap_hidden(t, m, false);
+  if (looks_ahead_now(m)) {
+    apart<Policy>([&] { step::select_winner(t, m); });
+  }
+  if (phase::hides(m)) {
+    apart<Policy>([&] { phase::swap_hidden(t, m, false); });
+  }
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
-  phase::process(t, m);
-  phase::soften(t, m);
-  phase::store_previous_rows(t, m);
+  if (phase::processes_rows(m)) {
+    apart<Policy>([&] { phase::process(t, m); });
+  }
+  if (m.soft != nullptr) {
+    apart<Policy>([&] { phase::soften(t, m); });
+  }
+  if (compares_now(m)) {
+    apart<Policy>([&] { phase::store_previous_rows(t, m); });
+  }
 }
 
 /// Sorts the candidates and computes the sums over better-ranked ones; a schedule may end the
@@ -66,13 +76,23 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
-  phase::reduce(t, m);
-  phase::end_block(t, m);
-  phase::rank_by_reduction(t, m);
-  anchor(t, m);
+  if (reduces_now(m)) {
+    apart<Policy>([&] { phase::reduce(t, m); });
+  }
+  if (ends_blocks_now(m)) {
+    apart<Policy>([&] { phase::end_block(t, m); });
+  }
+  if (ranks_by_reduction_now(m)) {
+    apart<Policy>([&] { phase::rank(t, m); });
+  }
+  if (anchors_now(m)) {
+    apart<Policy>([&] { anchor(t, m); });
+  }
   const index_t count = phase::candidates(m);
   phase::store_ranks(t, m, count);
-  phase::add_up_costs(t, m, count);
+  if (costs_now(m)) {
+    apart<Policy>([&] { phase::add_up_costs(t, m, count); });
+  }
   return count;
 }
 
@@ -81,17 +101,21 @@ template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
   if (phase::hides(m)) {
-    phase::reconsider(t, m);
+    apart<Policy>([&] { phase::reconsider(t, m); });
     return;
   }
   if (phase::checks(m)) {
-    phase::verify(t, m);
+    apart<Policy>([&] { phase::verify(t, m); });
     return;
   }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
-  phase::commit_more_than_remask(t, m, count);
-  keep_to_draft(t, m);
+  if (remasks_now(m)) {
+    apart<Policy>([&] { phase::commit_more_than_remask(t, m, count); });
+  }
+  if (drafts_now(m)) {
+    apart<Policy>([&] { keep_to_draft(t, m); });
+  }
 }
 
 /// Refuses accepted candidates that cannot stand together with those before them; then masks the
@@ -99,49 +123,53 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
 template <class Policy>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, auto* answer) {
-  phase::gate(t, m, count, answer);
-  phase::remask_least(t, m);
-  phase::gate_of_remasked(t, m, answer);
-  phase::hide_lowest(t, m);
+  const bool has_gate = phase::has_gate<Policy>(answer);
+  if (has_gate) {
+    apart<Policy>([&] { phase::gate(t, m, count, answer); });
+  }
+  if (remasks_least_now(m)) {
+    apart<Policy>([&] { phase::remask_least(t, m); });
+  }
+  if (has_gate) {
+    apart<Policy>([&] { phase::gate_of_remasked(t, m, answer); });
+  }
+  if (reconsiders_now(m) && !phase::hides(m)) {
+    apart<Policy>([&] { phase::hide_lowest(t, m); });
+  }
 }
 
 /// Decides each member of a beam, and selects those that go on. Returns true if they are several;
-/// otherwise the step of the one that goes on is decided next.
+/// otherwise the step of the one that goes on is decided next. Called if beams_now().
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
-                                         const slot_memory<Policy>& m) {
+[[nodiscard]] UNMASK_HD bool spread_beam([[maybe_unused]] const deciding_group auto& t,
+                                         [[maybe_unused]] const slot_memory<Policy>& m) {
   bool spreads = false;
   if constexpr (Policy::beams) {
-    if (beams_now(m)) {
-      const plan& now = m.status->next;
-      if (t.lane() == 0) {
-        m.beam->count = 0;
-        m.beam->is_whole = false;
-      }
-      for (index_t b = 0; b <= now.branches; ++b) {
-        if (t.lane() == 0) {
-          m.state->winner = b;
-          beams::stand(m, now.branch, now.placed(b), true);
-        }
-        t.sync();
-        process(t, m);
-        const index_t count = rank(t, m);
-        phase::apply_commit_rule(t, m, count);
-        if (t.lane() == 0) {
-          beams::offer_successors(m, b, count);
-          beams::stand(m, now.branch, now.placed(b), false);
-        }
-      }
-      if (t.lane() == 0) {
-        beams::select(m);
-      }
-      t.sync();
-      spreads = m.beam->members > 1;
-      t.sync();
+    const plan& now = m.status->next;
+    if (t.lane() == 0) {
+      m.beam->count = 0;
+      m.beam->is_whole = false;
     }
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
+    for (index_t b = 0; b <= now.branches; ++b) {
+      if (t.lane() == 0) {
+        m.state->winner = b;
+        beams::stand(m, now.branch, now.placed(b), true);
+      }
+      t.sync();
+      process(t, m);
+      const index_t count = rank(t, m);
+      phase::apply_commit_rule(t, m, count);
+      if (t.lane() == 0) {
+        beams::offer_successors(m, b, count);
+        beams::stand(m, now.branch, now.placed(b), false);
+      }
+    }
+    if (t.lane() == 0) {
+      beams::select(m);
+    }
+    t.sync();
+    spreads = m.beam->members > 1;
+    t.sync();
   }
   return spreads;
 }
@@ -149,22 +177,27 @@ template <class Policy>
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
-  phase::record_probe_results(t, m);
-  phase::rewrite_block(t, m);
+  if (probes_now(m)) {
+    apart<Policy>([&] { phase::record_probe_results(t, m); });
+  }
+  const bool rewrites_block = rewrites_blocks_now(m);
+  if (rewrites_block) {
+    apart<Policy>([&] { phase::rewrite_block(t, m); });
+  }
   if (!renoises_now(m)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
-    phase::renoise(t, m);
+    apart<Policy>([&] { phase::renoise(t, m); });
   }
-  phase::move_text(t, m);
-  phase::review(t, m);
-  if constexpr (Policy::beams) {
-    if (beams_now(m)) {
-      if (t.lane() == 0) {
-        m.state->view.new_commits += m.drafts->entry_count;
-        put_back(m);
-      }
-    }
+  if (rewrites_block) {
+    apart<Policy>([&] { phase::move_text(t, m); });
+  }
+  if (reviews_now(m)) {
+    apart<Policy>([&] { phase::review(t, m); });
+  }
+  if (beams_now(m) && t.lane() == 0) {
+    m.state->view.new_commits += m.drafts->entry_count;
+    put_back(m);
   }
 }
 
@@ -180,30 +213,22 @@ UNMASK_HD void plan(const auto& t, const slot_memory<Policy>& m, Answer* answer)
   phase::want_rows(t, m);
 }
 
-/// True if the step has led to a draft, from whose rows the next step is to be decided: starts that
-/// step. Otherwise completes the report of the pass.
+/// With drafts: true if the step has led to one, from whose rows the next step is to be decided,
+/// and starts that step. Otherwise completes the report of the pass.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_reached_draft(const auto& t, const slot_memory<Policy>& m) {
-  bool has_reached = false;
-  if constexpr (Policy::drafts) {
-    if (drafts_now(m)) {
-      has_reached = m.status->next.branches > 0;
-      if (t.lane() == 0) {
-        if (has_reached) {
-          set_aside(m);
-          clear_changes(m);
-        } else {
-          put_back(m);
-        }
-      }
-      t.sync();
-      if (has_reached) {
-        begin_report(t, m);
-      }
+  const bool has_reached = m.status->next.branches > 0;
+  if (t.lane() == 0) {
+    if (has_reached) {
+      set_aside(m);
+      clear_changes(m);
+    } else {
+      put_back(m);
     }
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
+  }
+  t.sync();
+  if (has_reached) {
+    begin_report(t, m);
   }
   return has_reached;
 }
@@ -230,7 +255,9 @@ UNMASK_HD range decide_rows(const deciding_group auto& t,
   step_phase::gate(t, m, count, answer);
   const range scored = m.status->next.score;
   step_phase::commit(t, m, answer);
-  phase::place(t, m, answer);
+  if (phase::is_constrained(answer)) {
+    apart<Policy>([&] { phase::place(t, m, answer); });
+  }
   step_phase::plan(t, m, answer);
   return scored;
 }
@@ -248,19 +275,31 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
-  if (step_phase::spread_beam(t, m)) {
+  const auto plans_beam = [&] {
+    if (!step_phase::spread_beam(t, m)) {
+      return false;
+    }
     step_phase::plan(t, m, answer);
     step_phase::prepare_reads(t, m);
+    return true;
+  };
+  if (beams_now(m) && apart<Policy>(plans_beam)) {
     return;
   }
   range scored;
   do {
     scored = decide_rows(t, m, answer);
-  } while (step_phase::has_reached_draft(t, m));
-  create_branches(t, m, scored);
-  create_drafts(t, m, scored);
+  } while (drafts_now(m) && apart<Policy>([&] { return step_phase::has_reached_draft(t, m); }));
+  if (looks_ahead_now(m)) {
+    apart<Policy>([&] { create_branches(t, m, scored); });
+  }
+  if (drafts_now(m)) {
+    apart<Policy>([&] { create_drafts(t, m, scored); });
+  }
   step_phase::prepare_reads(t, m);
-  phase::swap_hidden(t, m, true);
+  if (phase::hides(m)) {
+    apart<Policy>([&] { phase::swap_hidden(t, m, true); });
+  }
 }
 
 /// Length of the sequence at its start.
@@ -312,8 +351,11 @@ UNMASK_HD void begin(const deciding_group auto& t,
                      Answer* answer = nullptr) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
-  if constexpr (Policy::varies) {
-    if (t.lane() == 0) {
+  if (t.lane() == 0) {
+    s.bounds = {most_forwards(*m.policy, g),
+                detail::most_waits(*m.policy, g),
+                detail::most_remasked(*m.policy, g)};
+    if constexpr (Policy::varies) {
       s.active = active_parts_of(*m.policy);
     }
   }
@@ -343,7 +385,9 @@ UNMASK_HD void begin(const deciding_group auto& t,
       }
     }
   }
-  phase::place(t, m, answer);
+  if (phase::is_constrained(answer)) {
+    phase::place(t, m, answer);
+  }
   step_phase::plan(t, m, answer);
   step_phase::prepare_reads(t, m);
 }

@@ -124,7 +124,7 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::drafts) {
-    if (!drafts_now(m) || !drafting_of(m).partial) {
+    if (!drafting_of(m).partial) {
       return;
     }
     if (t.lane() == 0) {
@@ -160,7 +160,7 @@ template <class Policy>
 UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range scored) {
   if constexpr (Policy::drafts) {
     plan& next = m.status->next;
-    if (!next.active() || !drafts_now(m)) {
+    if (!next.active()) {
       return;
     }
     if (t.lane() == 0) {

@@ -21,10 +21,16 @@ using detail::placed_tokens;
 
 namespace phase {
 
+/// True if a sequence has constraints.
+template <class Answer>
+[[nodiscard]] UNMASK_HD bool is_constrained(const Answer* answer) {
+  return !std::is_same_v<Answer, no_constraints> && answer != nullptr;
+}
+
 /// True if the commits of a step are tested.
-template <class Policy, class Answer>
-[[nodiscard]] UNMASK_HD bool has_gate(const Answer* answer) {
-  return Policy::gates || (!std::is_same_v<Answer, no_constraints> && answer != nullptr);
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool has_gate(const auto* answer) {
+  return Policy::gates || is_constrained(answer);
 }
 
 /// Writes the proposal of scored position i, as the gate sees it, if it passes. Returns whether it
@@ -141,7 +147,7 @@ UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
-  if (!has_gate<Policy>(answer) || renoises_now(m)) {
+  if (renoises_now(m)) {
     return;
   }
   const index_t size = m.status->next.score.size();
@@ -189,9 +195,6 @@ UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
                                 [[maybe_unused]] const slot_memory<Policy>& m,
                                 [[maybe_unused]] Answer* answer) {
   if constexpr (Policy::edits_tokens) {
-    if (!has_gate<Policy>(answer)) {
-      return;
-    }
     if (t.lane() == 0) {
       const range scored = m.status->next.score;
       for (index_t i = 0; i < scored.size(); ++i) {
@@ -335,11 +338,9 @@ template <class Policy, class Answer>
 UNMASK_HD void
 place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    if (answer != nullptr) {
-      const placed_tokens placed = answer->place_tokens(t);
-      if (t.lane() == 0 && placed.count > 0) {
-        write_placed(m, placed);
-      }
+    const placed_tokens placed = answer->place_tokens(t);
+    if (t.lane() == 0 && placed.count > 0) {
+      write_placed(m, placed);
     }
   }
 }

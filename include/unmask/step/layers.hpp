@@ -139,28 +139,34 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
   next.refresh = !layered_now(m) || m.state->reached == 0;
   if constexpr (Policy::caches) {
     if (caches_now(m)) {
-      constexpr std::size_t I = layers::cache_index<Policy>;
-      auto context = context_of<I>(m, 0, at);
-      next.refresh = true;
-      m.policy->template part_at<I>().set_query(m.state->view, next, context);
-      const index_t shift = next.logits_shift;
-      range& r = next.query;
-      r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
-      r.last = math::max(r.last, next.score.last - shift);
-      if (m.state->reached < next.keys.last) {
-        r.first = math::min(r.first, m.state->reached);
-        r.last = next.keys.last;
-      }
-      r.first = math::max(r.first, next.keys.first);
-      r.last = math::min(r.last, next.keys.last);
-      next.refresh = next.refresh || m.state->reached == 0;
+      apart<Policy>([&] {
+        constexpr std::size_t I = layers::cache_index<Policy>;
+        auto context = context_of<I>(m, 0, at);
+        next.refresh = true;
+        m.policy->template part_at<I>().set_query(m.state->view, next, context);
+        const index_t shift = next.logits_shift;
+        range& r = next.query;
+        r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
+        r.last = math::max(r.last, next.score.last - shift);
+        if (m.state->reached < next.keys.last) {
+          r.first = math::min(r.first, m.state->reached);
+          r.last = next.keys.last;
+        }
+        r.first = math::max(r.first, next.keys.first);
+        r.last = math::min(r.last, next.keys.last);
+        next.refresh = next.refresh || m.state->reached == 0;
+      });
     }
   }
   constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
   if constexpr (E < Policy::part_total) {
-    auto context = context_of<E>(m, 0, at);
-    next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, context);
-    next.refresh = next.refresh || next.evict == eviction::choose;
+    if (evicts_now(m)) {
+      apart<Policy>([&] {
+        auto context = context_of<E>(m, 0, at);
+        next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, context);
+        next.refresh = next.refresh || next.evict == eviction::choose;
+      });
+    }
   }
 }
 
@@ -237,9 +243,6 @@ enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t 
 template <class Policy>
 UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::layered) {
-    if (!layered_now(m)) {
-      return;
-    }
     const plan& next = m.status->next;
     const layer_memory& l = m.layers;
     const index_t first = layers::first_masked(m);

@@ -6,13 +6,11 @@
 /// Effect of a step on a scored position, and its report as a candidate.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// The token that scored position i gets if it is committed. An invalid row commits its best token
-/// or, without a finite logit, the lowest that may be proposed; if row mask, suppressed tokens and
-/// parts exclude every token, first the row mask and then the parts are ignored.
+/// proposal() of a row of which no token was drawn, or which has no finite logit.
 template <class Policy>
-[[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
-  token_id token = candidate_at(m, i).token;
-  token = token == no_token ? m.row(i).token : token;
+[[nodiscard]] UNMASK_HD token_id proposal_without_candidate(const slot_memory<Policy>& m,
+                                                            index_t i) {
+  token_id token = m.row(i).token;
   token = token == no_token ? listed_name(m, i) : token;
   if (token == no_token) {
     const range all = {0, m.state->model.vocab};
@@ -25,6 +23,16 @@ template <class Policy>
     }
   }
   return token;
+}
+
+/// The token that scored position i gets if it is committed. An invalid row commits its best token
+/// or, without a finite logit, the lowest that may be proposed; if row mask, suppressed tokens and
+/// parts exclude every token, first the row mask and then the parts are ignored.
+template <class Policy>
+[[nodiscard]] UNMASK_HD token_id proposal(const slot_memory<Policy>& m, index_t i) {
+  const token_id token = candidate_at(m, i).token;
+  return token != no_token ? token
+                           : apart<Policy>([&] { return proposal_without_candidate(m, i); });
 }
 
 /// True if the commit rule accepts scored position i. A position that proposes the mask token,
@@ -62,7 +70,7 @@ template <class Policy>
   if (is_refused(is)) {
     return outcome::stays;
   }
-  if constexpr (Policy::edits_tokens) {
+  if (Policy::edits_tokens && edits_tokens_now(m)) {
     const index_t position = m.status->next.score.first + i;
     if (is == role::remasked) {
       return outcome::remasked;

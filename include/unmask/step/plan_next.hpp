@@ -72,7 +72,7 @@ template <class Policy, class Answer>
 UNMASK_HD void conclude(const slot_memory<Policy>& m, range canvas, Answer* answer) {
   sequence_view& q = m.state->view;
   --q.step;
-  const bool is_constrained = !std::is_same_v<Answer, no_constraints> && answer != nullptr;
+  const bool is_constrained = phase::is_constrained(answer);
   if (is_constrained) {
     conclude_by_rank(m, canvas, answer);
   }
@@ -132,7 +132,14 @@ UNMASK_HD void fill_rest([[maybe_unused]] const slot_memory<Policy>& m) {
 UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t answer_end) {
   const sequence_view& q = m.state->view;
   slot_status& out = *m.status;
-  out.next = next;
+  if (next.branches > 0) {
+    out.next = next;
+  } else {  // for one thread of a device the places of branches are too much to copy
+    static_cast<sequence_plan&>(out.next) = next;
+    out.next.branches = 0;
+    out.next.placed_last[0] = next.placed_last[0];
+    out.next.branch_last[0] = next.branch_last[0];
+  }
   out.report.end = next.end;
   out.report.forwards = q.step - m.spared();
   out.report.committed_prefix = q.committed_prefix;
@@ -148,7 +155,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   const sequence_view& q = s.view;
   close_view(m);
   const step_info at = info_of(s);
-  const bool is_over = s.model.suppress_mask && q.step >= most_forwards(*m.policy, s.geometry);
+  const bool is_over = s.model.suppress_mask && q.step >= s.bounds.forwards;
 
   index_t end_of_answer = q.length;
   plan next;
@@ -157,37 +164,49 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   if (next.end == ending::running && is_over && q.masked_count > 0) {
     next.end = ending::max_steps;
   }
-  if (next.end == ending::running && !is_over && plan_hiding(m, next)) {
+  if (next.end == ending::running && !is_over && reconsiders_now(m) &&
+      apart<Policy>([&] { return plan_hiding(m, next); })) {
     return publish(m, next, end_of_answer);
   }
   if (next.end != ending::running) {
-    end_beam(m);
-    if (!renoises_now(m) || q.step == 0) {  // a canvas that ends before its first step has no rows
-      end_of_answer = answer_end(m, next.end);
-      fill(m);
-    } else if constexpr (Policy::renoises) {
-      conclude(m, m.status->next.score, answer);
-      end_of_answer = answer_end(m, next.end);
-    }
+    apart<Policy>([&] {
+      end_beam(m);
+      // A canvas that ends before its first step has no rows.
+      if (!renoises_now(m) || q.step == 0) {
+        end_of_answer = answer_end(m, next.end);
+        fill(m);
+      } else if constexpr (Policy::renoises) {
+        conclude(m, m.status->next.score, answer);
+        end_of_answer = answer_end(m, next.end);
+      }
+    });
   } else if (q.masked_count == 0 && (!paces_now(m) || is_over) && (is_over || !goes_on(m, at))) {
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
-    stand_best(m, true);
+    if (beams_now(m)) {
+      apart<Policy>([&] { stand_best(m, true); });
+    }
     schedule(m, next, at);
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
-    stand_best(m, false);
-    if (next.end != ending::running) {
-      end_beam(m);
+    if (beams_now(m)) {
+      apart<Policy>([&] {
+        stand_best(m, false);
+        if (next.end != ending::running) {
+          end_beam(m);
+        }
+        place_members(m, next);
+      });
     }
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
-      end_of_answer = answer_end(m, next.end);
-      fill(m);
+      apart<Policy>([&] {
+        end_of_answer = answer_end(m, next.end);
+        fill(m);
+      });
     }
-    place_members(m, next);
     if constexpr (Policy::shadows) {
       next.shadow = shadows_now(m) ? next.score : range{};
     }
@@ -195,14 +214,14 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
       next.branch_last[0] = next.score.last;
     }
   }
-  if constexpr (Policy::drafts) {
-    keep_drafts(m, next);
+  if (drafts_now(m)) {
+    apart<Policy>([&] { keep_drafts(m, next); });
   }
   if constexpr (Policy::branches) {
     next.winner = s.winner;
   }
   if (next.end != ending::running) {
-    fill_rest(m);
+    apart<Policy>([&] { fill_rest(m); });
   }
   publish(m, next, end_of_answer);
 }
@@ -221,7 +240,9 @@ UNMASK_HD void want_rows(const deciding_group auto& t, const slot_memory<Policy>
   if (!next.active()) {
     return;
   }
-  enter_layers(t, m);
+  if (layered_now(m)) {
+    apart<Policy>([&] { enter_layers(t, m); });
+  }
   const index_t size = m.read_range().size();
   const auto row_of = [&](index_t i) {
     return math::max(next.score.first + i - shift, index_t{0});
@@ -267,14 +288,18 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }
-      const step_info at = info_of(*m.state, next, position);
-      if (m.marks[position] == mark::masked) {
-        track<mark::masked>(m, list, m.cell_of(position), at);
-      } else {
-        track<mark::committed>(m, list, m.cell_of(position), at);
-        if (tracks_current_now(m)) {
-          list.add(m.state->tokens[position]);
-        }
+      if (tracks_now(m)) {
+        apart<Policy>([&] {
+          const step_info at = info_of(*m.state, next, position);
+          if (m.marks[position] == mark::masked) {
+            track<mark::masked>(m, list, m.cell_of(position), at);
+          } else {
+            track<mark::committed>(m, list, m.cell_of(position), at);
+          }
+        });
+      }
+      if (tracks_current_now(m) && m.marks[position] != mark::masked) {
+        list.add(m.state->tokens[position]);
       }
       if constexpr (Policy::branches) {
         const index_t placed = next.placed(next.branches).last;

@@ -52,9 +52,6 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {
-    if (!processes_rows(m)) {
-      return;
-    }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
       if (m.reads(winner_of(m), i) && !process_row(m, winner_of(m), i)) {
         forget_untracked(m, i);
@@ -78,9 +75,6 @@ void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused
 template <class Policy>
 UNMASK_HD void store_previous_rows(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::compares) {
-    if (!compares_now(m)) {
-      return;
-    }
     const range read = m.read_range();
     for (index_t i = t.lane(); i < read.size(); i += t.lanes()) {
       const record<Policy::required>& row = m.row(i);

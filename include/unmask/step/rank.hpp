@@ -61,9 +61,6 @@ UNMASK_HD void merge_step_reductions(const slot_memory<Policy>& m,
 template <class Policy>
 UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::reduces) {
-    if (!reduces_now(m)) {
-      return;
-    }
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
       return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
@@ -130,7 +127,10 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     m.roles[i] = role::inactive;
     m.ranks[i] = -1;
     m.note(i, {});
-    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
+    const auto is_candidate_again = [&] {
+      return remasks_now(m) && apart<Policy>([&] { return is_remasked(m, i); });
+    };
+    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_candidate_again())) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
@@ -160,9 +160,6 @@ template <class Policy>
 UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::ends_blocks>;
   if constexpr (I < Policy::part_total) {
-    if (!ends_blocks_now(m)) {
-      return;
-    }
     range& scored = m.status->next.score;
     const index_t planned = scored.last;
     t.sync();
@@ -176,16 +173,10 @@ UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
     t.sync();
     if (scored.last < planned) {
       rank(t, m);
-      reduce(t, m);
+      if (reduces_now(m)) {
+        reduce(t, m);
+      }
     }
-  }
-}
-
-/// Ranks again by the step reduction, if the ranking reads it.
-template <class Policy>
-UNMASK_HD void rank_by_reduction(const auto& t, const slot_memory<Policy>& m) {
-  if (ranks_by_reduction_now(m)) {
-    rank(t, m);
   }
 }
 
@@ -217,9 +208,6 @@ UNMASK_HD inline void store_ranks(const auto& t, const slot_arrays& m, index_t c
 template <class Policy>
 UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t count) {
   if constexpr (stages<Policy>::costs > 0) {
-    if (!costs_now(m)) {
-      return;
-    }
     for (index_t r = t.lane(); r < count; r += t.lanes()) {
       m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
     }
@@ -277,7 +265,7 @@ template <class Policy, deciding_group Group>
 UNMASK_HD void apply_commit_rule(const Group& t, const slot_memory<Policy>& m, index_t count) {
   index_t radius = -1;
   if constexpr (Policy::anchors) {
-    radius = anchoring_of(m).anchor_radius();
+    radius = anchors_now(m) ? anchoring_of(m).anchor_radius() : -1;
   }
   commit_counts_of<Policy, Group> counts{t};
   for_each_in_rounds(t, count, [&](index_t r, bool has_rank) {

@@ -114,7 +114,7 @@ UNMASK_HD void name_token(const slot_memory<Policy>& m,
                           const std::uint32_t* allowed,
                           record<Policy::required>& row) {
   if (row.token == no_token) {
-    row.token = lowest_allowed(m, position, columns, allowed);
+    row.token = apart<Policy>([&] { return lowest_allowed(m, position, columns, allowed); });
   }
 }
 

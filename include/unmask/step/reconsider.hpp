@@ -23,9 +23,6 @@ UNMASK_HD void swap_hidden([[maybe_unused]] const auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m,
                            [[maybe_unused]] bool masks) {
   if constexpr (Policy::reconsiders) {
-    if (!hides(m)) {
-      return;
-    }
     const range scored = m.status->next.score;
     for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
       if (m.hidden[i].token != no_token) {
@@ -75,9 +72,6 @@ template <class Policy>
 UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
                            [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::reconsiders) {
-    if (!reconsiders_now(m) || hides(m)) {
-      return;
-    }
     const range scored = m.status->next.score;
     const bool is_again = m.state->decides_again;
     t.sync();

@@ -45,9 +45,6 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
                             [[maybe_unused]] const slot_memory<Policy>& m) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::remasks_least>;
   if constexpr (I < Policy::part_total) {
-    if (!remasks_least_now(m)) {
-      return;
-    }
     const auto& part = m.policy->template part_at<I>();
     slot_state& s = *m.state;
     const range scored = m.status->next.score;
@@ -61,7 +58,7 @@ UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
     if (t.lane() == 0) {
       s.remasked = charged;
     }
-    const std::int64_t most = detail::most_remasked(*m.policy, s.geometry) - charged;
+    const std::int64_t most = s.bounds.remasked - charged;
     const std::int64_t wanted = part.remask_count(context);
     index_t remasking_part = text_index_of<I>(*m.policy);
     if constexpr (requires { part.remasking_part(); }) {

@@ -11,7 +11,7 @@ template <class Policy>
 UNMASK_HD void review([[maybe_unused]] const auto& t,
                       [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (stages<Policy>::reviews > 0) {
-    if (t.lane() != 0 || !reviews_now(m)) {
+    if (t.lane() != 0) {
       return;  // lane 0 may already be planning, and overwrites what is read here
     }
     const range scored = m.status->next.score;

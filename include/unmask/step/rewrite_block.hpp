@@ -240,9 +240,6 @@ template <class Policy>
 UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
                              [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::rewrites_blocks) {
-    if (!rewrites_blocks_now(m)) {
-      return;
-    }
     const range scored = m.status->next.score;
     for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
       m.keys[i] = text_edit::of(i, 0);
@@ -268,9 +265,6 @@ template <class Policy>
 UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
                          [[maybe_unused]] const slot_memory<Policy>& m) {
   if constexpr (Policy::rewrites_blocks) {
-    if (!rewrites_blocks_now(m)) {
-      return;
-    }
     slot_state& s = *m.state;
     if (t.lane() == 0 && s.moves.any) {
       const range block = m.status->next.score;

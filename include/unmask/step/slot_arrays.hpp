@@ -70,6 +70,16 @@ struct slot_state {
   bool decides_again = false;
   /// Tokens that are never proposed, ascending; [0, suppressed_count) of slot_memory::suppressed.
   index_t suppressed_count = 0;
+  /// Bounds of the sequence, constant: forward passes, those at its start that may commit nothing,
+  /// and tokens that may be remasked beyond the rule that commits outnumber them.
+  struct pass_bounds {
+    std::int64_t forwards = 0;
+    std::int64_t waits = 0;
+    std::int64_t remasked = 0;
+  };
+  pass_bounds bounds;
+  /// row_read::bits() of the reads that a policy by name needs on a device; 0 elsewhere.
+  std::uint32_t read = 0;
   /// The parts that a policy by name uses in each stage.
   active_parts active;
 };

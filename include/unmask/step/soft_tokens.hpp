@@ -70,9 +70,6 @@ UNMASK_HD inline void forget_untracked(const slot_arrays& m, index_t i) {
 /// Computes the soft tokens of the masked positions whose rows were read, before the step decides.
 template <class Policy>
 UNMASK_HD void soften(const auto& t, const slot_memory<Policy>& m) {
-  if (m.soft == nullptr) {
-    return;
-  }
   for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
     if (m.soft->rows[i].is_read) {
       soften_row(m, i);

@@ -141,9 +141,45 @@ UNMASK_HD void sort_runs(const T& t, std::uint64_t* keys, index_t size, index_t 
   }
 }
 
-// Merges adjacent ascending runs of `run` keys.
+// Most keys of a lane that merge_runs() holds.
+inline constexpr index_t held_keys = 4;
+
+// Merges adjacent ascending runs of `run` keys, of which a lane has `held_keys` at most: it finds
+// the place of each by a search in the other run. Equal keys are no_key.
 template <thread_group T>
 UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
+  std::uint64_t key[held_keys];
+  index_t before[held_keys];
+  t.sync();
+  for (index_t n = 0; n < held_keys; ++n) {
+    key[n] = keys[math::min(t.lane() + n * t.lanes(), size - 1)];
+    before[n] = 0;
+  }
+  const auto other_of = [&](index_t n) {
+    return keys + ((math::min(t.lane() + n * t.lanes(), size - 1) & -run) ^ run);
+  };
+  for (index_t half = run / 2; half > 0; half /= 2) {
+    for (index_t n = 0; n < held_keys; ++n) {
+      before[n] += other_of(n)[before[n] + half - 1] < key[n] ? half : 0;
+    }
+  }
+  for (index_t n = 0; n < held_keys; ++n) {
+    before[n] += other_of(n)[before[n]] < key[n] ? 1 : 0;
+  }
+  t.sync();
+  for (index_t n = 0; n < held_keys; ++n) {
+    const index_t own = t.lane() + n * t.lanes();
+    if (own < size) {
+      const bool is_second = (own & run) != 0;
+      const index_t others = is_second && key[n] == no_key ? run : before[n];
+      keys[(own & -(2 * run)) + (own & (run - 1)) + others] = key[n];
+    }
+  }
+}
+
+// The same for any number of keys, in place: a bitonic network.
+template <thread_group T>
+UNMASK_HD void exchange_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
   for (index_t stride = run; stride > 0; stride /= 2) {
     t.sync();
     for (index_t pair = t.lane(); pair < size / 2; pair += t.lanes()) {
@@ -165,9 +201,9 @@ UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t
 }  // namespace sorting
 
 /// Sorts `size` keys (a power of two), distinct but for no_key, ascending with the whole thread
-/// group: runs of 32 by comparing each key with each of its run, then a bitonic network, so that
-/// groups of any size do the same; a single lane merges.
-/// Cost: O(size log^2 size) exchanges.
+/// group: runs of 32 by comparing each key with each of its run, which are merged; a single lane
+/// merges from the start.
+/// Cost: O(size log^2 size) comparisons.
 template <thread_group T>
 UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
   if constexpr (std::same_as<T, serial>) {
@@ -179,7 +215,11 @@ UNMASK_HD void sort(const T& t, std::uint64_t* keys, index_t size) {
     }
     sorting::sort_runs(t, keys, size, run);
     for (; run < size; run *= 2) {
-      sorting::merge_runs(t, keys, size, run);
+      if (size <= sorting::held_keys * t.lanes()) {
+        sorting::merge_runs(t, keys, size, run);
+      } else {
+        sorting::exchange_runs(t, keys, size, run);
+      }
     }
     t.sync();
   }

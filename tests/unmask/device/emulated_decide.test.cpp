@@ -22,6 +22,16 @@
 namespace unmask::testing::emulated_decide_test {
 namespace {
 
+// Decides slot 0, in a block.
+template <class Policy>
+void decide(block_emulator& block,
+            const device::session_device_view<Policy>& device_view,
+            std::byte* scratch) {
+  device::decide_space<Policy> space;
+  block.run(
+      [&](const emulated_block& b) { device::decide_slot(b, device_view, 0, scratch, space); });
+}
+
 /// A sequence in a slot of its own.
 template <class Policy>
 struct lone_slot {
@@ -297,15 +307,13 @@ int decode_with(const Policy& p, index_t lanes, dice& d) {
     overwrite_scratch(together, d);
     const index_t scored = together.status.next.score.size();
     const std::vector<double> untouched = behind(together, scored);
-    one.run(
-        [&](const emulated_block& b) { device::decide_slot(b, alone.device_view, 0, nullptr); });
+    decide(one, alone.device_view, nullptr);
     void* at = shared.data();
     std::size_t room = shared.size();
     auto* const base =
         static_cast<std::byte*>(std::align(step::slot_layout::alignment, scratch, at, room));
     std::byte* const faster = steps % 2 == 0 ? base : nullptr;
-    block.run(
-        [&](const emulated_block& b) { device::decide_slot(b, together.device_view, 0, faster); });
+    decide(block, together.device_view, faster);
     expect_equal(alone, together);
     EXPECT_EQ(behind(together, scored), untouched);
     EXPECT_EQ(std::count(together.supplied.begin(), together.supplied.end(), 0U),
@@ -345,7 +353,7 @@ TEST(EmulatedDecide, AnIdleSlotIsLeftAlone) {
   lone_slot<std::remove_const_t<decltype(sure_ones)>> slot(
       sure_ones, capacity, {1, 2, 3, 4, 5, 6, 7, 8});
   block_emulator block(32);
-  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
+  decide(block, slot.device_view, nullptr);
   EXPECT_FALSE(slot.status.next.started);
   EXPECT_EQ(slot.tokens, (std::vector<token_id>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
@@ -359,7 +367,7 @@ TEST(EmulatedDecide, AStepWhoseLogitsAreNotThereIsNotTaken) {
   block.run(
       [&](const emulated_block& b) { device::start_slot(b, arguments, slot.device_view, 0); });
   slot.supplied[1] = 1;  // only those of a branch that the plan does not have
-  block.run([&](const emulated_block& b) { device::decide_slot(b, slot.device_view, 0, nullptr); });
+  decide(block, slot.device_view, nullptr);
   EXPECT_EQ(slot.status.report.forwards, 0);
   EXPECT_EQ(slot.status.report.masked, 4);
   EXPECT_EQ(slot.supplied, (std::vector<std::uint32_t>{0, 0}));

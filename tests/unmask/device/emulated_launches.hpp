@@ -51,7 +51,7 @@ class shared_junk {
 
 namespace unmask::device {
 
-template <class T, statistics S, class Policy>
+template <class T, row_read R, class Policy>
 cudaError_t launch_reads(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
@@ -60,15 +60,16 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     const index_t runs = device_view.shape.runs;
     testing::emulate_grid(batch.count * runs * window, 64, order, [&](index_t at) {
-      const testing::shared_junk space(sizeof(read_space<T, S, Policy>));
+      const testing::shared_junk space(sizeof(read_space<T, R.contents, Policy>));
       return [=, &device_view, &batch](const testing::emulated_block& b) {
-        read_position<exact_exponential>(b,
-                                         device_view,
-                                         batch,
-                                         at / (runs * window),
-                                         at % window,
-                                         at / window % runs,
-                                         *space.as<read_space<T, S, Policy>>());
+        read_position<exact_exponential, R.transforms>(
+            b,
+            device_view,
+            batch,
+            at / (runs * window),
+            at % window,
+            at / window % runs,
+            *space.as<read_space<T, R.contents, Policy>>());
       };
     });
     for (index_t n = 0; n < batch.count; ++n) {
@@ -106,8 +107,13 @@ cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
     testing::block_emulator block(64, 5);
     for (index_t slot = 0; slot < count; ++slot) {
       const testing::shared_junk shared(scratch);
+      const testing::shared_junk space(sizeof(decide_space<Policy>));
       block.run([&](const testing::emulated_block& b) {
-        decide_slot(b, device_view, slot, scratch > 0 ? shared.as<std::byte>() : nullptr);
+        decide_slot(b,
+                    device_view,
+                    slot,
+                    scratch > 0 ? shared.as<std::byte>() : nullptr,
+                    *space.as<decide_space<Policy>>());
       });
     }
   });

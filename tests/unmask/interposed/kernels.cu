@@ -26,27 +26,30 @@ const void* address_of(void (*kernel)(Arguments...)) {
 
 kernel_addresses addresses_of_kernels() {
   using device::exact_exponential;
-  return {
-      address_of(
-          device::
-              read_rows<float, exact_exponential, launched_policy::required.bits, launched_policy>),
-      address_of(device::read_rows<bfloat16,
-                                   exact_exponential,
-                                   launched_policy::required.bits,
-                                   launched_policy>),
-      address_of(device::decide_slots<launched_policy>),
-      address_of(device::start_one<launched_policy>),
-      address_of(device::read_shards<float, exact_exponential, launched_policy>),
-      address_of(device::merge_shards<launched_policy>)};
+  return {address_of(device::read_rows<float,
+                                       exact_exponential,
+                                       launched_policy::required.bits,
+                                       false,
+                                       launched_policy>),
+          address_of(device::read_rows<bfloat16,
+                                       exact_exponential,
+                                       launched_policy::required.bits,
+                                       false,
+                                       launched_policy>),
+          address_of(device::decide_slots<launched_policy>),
+          address_of(device::start_one<launched_policy>),
+          address_of(device::read_shards<float, exact_exponential, launched_policy>),
+          address_of(device::merge_shards<launched_policy>)};
 }
 
 layer_kernel_addresses addresses_of_layer_kernels() {
   using p = launched_layers_policy;
-  return {address_of(device::read_rows<float, device::exact_exponential, p::required.bits, p>),
-          address_of(device::decide_slots<p>),
-          address_of(device::start_one<p>),
-          address_of(device::choose_at_layer<float, p>),
-          address_of(device::store_at_layer<float, p>)};
+  return {
+      address_of(device::read_rows<float, device::exact_exponential, p::required.bits, false, p>),
+      address_of(device::decide_slots<p>),
+      address_of(device::start_one<p>),
+      address_of(device::choose_at_layer<float, p>),
+      address_of(device::store_at_layer<float, p>)};
 }
 
 key_kernel_addresses addresses_of_key_kernels() {

@@ -59,7 +59,7 @@ void emulate_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
   const auto space = std::make_unique<device::read_space<T, Policy::required, Policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
-    device::read_position<device::exact_exponential>(
+    device::read_position<device::exact_exponential, false>(
         b,
         argument<device::session_device_view<Policy>>(l, 0),
         argument<device::row_batch>(l, 1),
@@ -72,11 +72,13 @@ void emulate_reads(const launch& l) {
 
 template <class Policy>
 void emulate_decisions(const launch& l) {
+  device::decide_space<Policy> space;
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte* scratch) {
     device::decide_slot(b,
                         argument<device::session_device_view<Policy>>(l, 0),
                         static_cast<index_t>(at.x),
-                        argument<bool>(l, 1) ? scratch : nullptr);
+                        argument<bool>(l, 1) ? scratch : nullptr,
+                        space);
   });
 }
 

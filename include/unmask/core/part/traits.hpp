@@ -97,6 +97,7 @@ concept remembering = !std::is_same_v<position_state_of<P>, no_state>;
   /* reads what a truncation keeps */                                                              \
   TRAIT(reads_truncated, P::required.contains(stat::truncated))                                    \
   TRAIT(draws, drawing<P>)                                                                         \
+  TRAIT(forces, forcing<P>) /* names the tokens that are drawn */                                  \
   /* compares rows with those of the previous step */                                              \
   TRAIT(compares, (P::required.contains(stat::drift) || P::required.contains(stat::divergence)))   \
   TRAIT(reads_sequence, sequence_reading<P>)                                                       \
