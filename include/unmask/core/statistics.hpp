@@ -30,10 +30,10 @@ struct statistics_list {
   static constexpr std::size_t size = sizeof...(S);  ///< Number of sets.
 };
 
-/// A kernel that reads rows: what it reads of them, and whether parts may transform their logits.
+/// A kernel that reads rows.
 struct row_read {
-  statistics contents;
-  bool transforms = true;
+  statistics contents;     ///< What it reads.
+  bool transforms = true;  ///< Whether parts may transform logits.
 
   /// The same as one word.
   [[nodiscard]] UNMASK_HD constexpr std::uint32_t bits() const {
