@@ -32,7 +32,7 @@ struct statistics_list {
 
 /// A kernel that reads rows.
 struct row_read {
-  statistics contents;     ///< What it reads.
+  statistics contents;     ///< The statistics that it reads.
   bool transforms = true;  ///< Whether parts may transform logits.
 
   /// The same as one word.
