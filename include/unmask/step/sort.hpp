@@ -148,33 +148,35 @@ inline constexpr index_t held_keys = 4;
 // the place of each by a search in the other run. Equal keys are no_key.
 template <thread_group T>
 UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
-  std::uint64_t key[held_keys];
-  index_t before[held_keys];
-  t.sync();
-  for (index_t n = 0; n < held_keys; ++n) {
-    key[n] = keys[math::min(t.lane() + n * t.lanes(), size - 1)];
-    before[n] = 0;
-  }
-  const auto other_of = [&](index_t n) {
-    return keys + ((math::min(t.lane() + n * t.lanes(), size - 1) & -run) ^ run);
-  };
-  for (index_t half = run / 2; half > 0; half /= 2) {
+  std::uint64_t key[held_keys] = {};
+  index_t before[held_keys] = {};
+  // Calls use(n, the place of key n), as often for each lane: the searches of a lane overlap.
+  const auto for_each = [&](const auto& use) {
     for (index_t n = 0; n < held_keys; ++n) {
-      before[n] += other_of(n)[before[n] + half - 1] < key[n] ? half : 0;
+      if (n * t.lanes() < size) {
+        use(n, math::min(t.lane() + n * t.lanes(), size - 1));
+      }
     }
-  }
-  for (index_t n = 0; n < held_keys; ++n) {
-    before[n] += other_of(n)[before[n]] < key[n] ? 1 : 0;
-  }
+  };
   t.sync();
-  for (index_t n = 0; n < held_keys; ++n) {
-    const index_t own = t.lane() + n * t.lanes();
-    if (own < size) {
+  for_each([&](index_t n, index_t own) { key[n] = keys[own]; });
+  for (index_t half = run / 2; half > 0; half /= 2) {
+    for_each([&](index_t n, index_t own) {
+      const std::uint64_t* const other = keys + ((own & -run) ^ run);
+      before[n] += other[before[n] + half - 1] < key[n] ? half : 0;
+    });
+  }
+  for_each([&](index_t n, index_t own) {
+    before[n] += keys[((own & -run) ^ run) + before[n]] < key[n] ? 1 : 0;
+  });
+  t.sync();
+  for_each([&](index_t n, index_t own) {
+    if (t.lane() + n * t.lanes() < size) {
       const bool is_second = (own & run) != 0;
       const index_t others = is_second && key[n] == no_key ? run : before[n];
       keys[(own & -(2 * run)) + (own & (run - 1)) + others] = key[n];
     }
-  }
+  });
 }
 
 // The same for any number of keys, in place: a bitonic network.
