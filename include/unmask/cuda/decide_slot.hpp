@@ -165,7 +165,7 @@ UNMASK_HD void decide_slot(const auto& t,
     if (t.lane() == 0) {
       complete(space.slot);
     }
-    t.sync();
+    t.sync();  // decide_in() has read the status alone when it comes to its own
     decide_in(t, device_view, slot, space.slot);
   } else {
     step::slot_memory<Policy> m = device_view.slots[slot];
