@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -43,22 +44,15 @@ bool replays(const char* captured, const char* replayed) {
   const auto request = s.next();
   const segment wanted = request->segments[0];
   logits_of<float> logits(model, request->rows, 0, false, false);
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t step = nullptr;
-  cudaStreamBeginCapture(&stream, cudaStreamCaptureModeThreadLocal);
-  fake_enqueue(&stream, [&] { logits.forward(wanted, tokens); });
-  s.supply(logits.view<memory::device>(request->rows));
-  cudaStreamEndCapture(&stream, &graph);
-  cudaGraphInstantiate(&step, graph, 0);
+  const captured_calls step(&stream, [&] {
+    fake_enqueue(&stream, [&] { logits.forward(wanted, tokens); });
+    s.supply(logits.view<memory::device>(request->rows));
+  });
 
   const named_policy other = read_policy(replayed);
   s.start(0, other, {tokens.data(), length}, shape);
-  for (index_t i = 0; i < length; ++i) {  // as many as the longest decode has
-    cudaGraphLaunch(step, &stream);
-  }
+  step.replay(length);  // as often as the longest decode has steps
   const sequence_report report = s.report();
-  cudaGraphExecDestroy(step);
-  cudaGraphDestroy(graph);
   if (report.end == ending::running) {
     EXPECT_EQ(report.forwards, 0);
     EXPECT_EQ(report.committed, 0);
@@ -70,24 +64,21 @@ bool replays(const char* captured, const char* replayed) {
 }
 
 TEST(emulated_capture, serves_policies_that_read_no_more) {
-  const char* const confident = "threshold(0.2)";
-  const char* const by_margin = "by_margin + tokens_per_step(2)";
-  const char* const warm = "threshold(0.2) + temperature(0.7)";
-  const char* const drawn = "threshold(0.2) + sampling(0.7)";
-  const char* const truncated = "threshold(0.2) + sampling(0.7) + top_k(5)";
-  const char* const compared = "stable_and_confident(0.2, 0.5)";
-  EXPECT_TRUE(replays(confident, confident));
-  EXPECT_TRUE(replays(by_margin, confident));
-  EXPECT_TRUE(replays(warm, by_margin));
-  EXPECT_TRUE(replays(drawn, warm));
-  EXPECT_TRUE(replays(truncated, drawn));
-  EXPECT_TRUE(replays(compared, compared));
-  EXPECT_FALSE(replays(confident, by_margin));
-  EXPECT_FALSE(replays(by_margin, warm));
-  EXPECT_FALSE(replays(warm, drawn));
-  EXPECT_FALSE(replays(drawn, truncated));
-  EXPECT_FALSE(replays(truncated, compared));
-  EXPECT_FALSE(replays(compared, confident));
+  // Each reads more than the one before it; the last compares rows, and serves itself alone.
+  const char* const texts[] = {"threshold(0.2)",
+                               "by_margin + tokens_per_step(2)",
+                               "threshold(0.2) + temperature(0.7)",
+                               "threshold(0.2) + sampling(0.7)",
+                               "threshold(0.2) + sampling(0.7) + top_k(5)",
+                               "stable_and_confident(0.2, 0.5)"};
+  const std::size_t last = std::size(texts) - 1;
+  for (std::size_t captured = 0; captured <= last; ++captured) {
+    for (std::size_t replayed = 0; replayed <= last; ++replayed) {
+      const bool serves = captured == last ? replayed == last : replayed <= captured;
+      EXPECT_EQ(replays(texts[captured], texts[replayed]), serves)
+          << texts[captured] << ", then " << texts[replayed];
+    }
+  }
 }
 
 }  // namespace

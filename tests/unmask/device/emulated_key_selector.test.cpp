@@ -24,21 +24,16 @@ TEST(EmulatedKeySelector, IsOneLaunchThatMayBeReplayed) {
   device::key_selector selector(6, on_stream{&stream});
   std::vector<float> scores = {1, 9, 2, 8, 3, 7};
   auto calls = fake_cuda().calls;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t step = nullptr;
-  cudaStreamBeginCapture(&stream, cudaStreamCaptureModeThreadLocal);
-  const device_list stay = selector.select(scores.data(), 6, {2, 4}, 0.5, 1);
-  cudaStreamEndCapture(&stream, &graph);
+  device_list stay;
+  const captured_calls step(&stream,
+                            [&] { stay = selector.select(scores.data(), 6, {2, 4}, 0.5, 1); });
   ++calls["launch"];
   EXPECT_EQ(fake_cuda().calls, calls) << "one launch and nothing else";
-  cudaGraphInstantiate(&step, graph, 0);
-  cudaGraphLaunch(step, &stream);
+  step.replay();
   EXPECT_EQ(to_host(stay, &stream), (std::vector<index_t>{1, 5}));
   scores = {5, 0, 0, 0, 5, 5};
-  cudaGraphLaunch(step, &stream);
+  step.replay();
   EXPECT_EQ(to_host(stay, &stream), (std::vector<index_t>{0, 4}));
-  cudaGraphExecDestroy(step);
-  cudaGraphDestroy(graph);
 }
 
 TEST(EmulatedKeySelector, RefusesWhatTheHostRefusesAndEnqueuesNothing) {

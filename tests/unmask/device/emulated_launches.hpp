@@ -47,6 +47,36 @@ class shared_junk {
   std::shared_ptr<std::byte> memory_;
 };
 
+/// Calls to a stream, captured: they have an effect when the graph is replayed.
+class captured_calls {
+ public:
+  /// Captures what `calls()` enqueues.
+  captured_calls(cudaStream_t stream, const auto& calls)
+      : stream_(stream) {
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    calls();
+    cudaStreamEndCapture(stream, &graph_);
+    cudaGraphInstantiate(&executable_, graph_, 0);
+  }
+  captured_calls(const captured_calls&) = delete;
+  captured_calls& operator=(const captured_calls&) = delete;
+  ~captured_calls() {
+    cudaGraphExecDestroy(executable_);
+    cudaGraphDestroy(graph_);
+  }
+
+  void replay(int times = 1) const {
+    for (int i = 0; i < times; ++i) {
+      cudaGraphLaunch(executable_, stream_);
+    }
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 }  // namespace unmask::testing
 
 namespace unmask::device {

@@ -139,18 +139,9 @@ int decode_with_replays(const Policy& p) {
       continue;
     }
     ++captures;
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t step = nullptr;
-    cudaStreamBeginCapture(&q.stream, cudaStreamCaptureModeThreadLocal);
-    q.enqueue();
-    cudaStreamEndCapture(&q.stream, &graph);
-    cudaGraphInstantiate(&step, graph, 0);
-    for (int i = 0; i < 15; ++i) {
-      cudaGraphLaunch(step, &q.stream);
-    }
+    const captured_calls step(&q.stream, [&] { q.enqueue(); });
+    step.replay(15);
     fake_drain(&q.stream);
-    cudaGraphExecDestroy(step);
-    cudaGraphDestroy(graph);
   }
   EXPECT_EQ(q.tokens, expected);
   EXPECT_EQ(s.report(0).forwards, expected_report.forwards);

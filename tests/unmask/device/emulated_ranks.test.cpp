@@ -153,37 +153,30 @@ TEST(EmulatedRanks, ReplayACapturedStep) {
     const std::vector<segment> wanted(request->segments.begin(), request->segments.end());
     const index_t rows = request->rows;
     std::vector<std::vector<float>> z(2);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t step = nullptr;
-    cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal);
     for (std::size_t r = 0; r < 2; ++r) {
       const range columns = both.rank(r).columns();
       z[r].resize(static_cast<std::size_t>(rows * (columns.size() + 5)));
     }
-    fake_enqueue(stream.get(), [&] {
-      const auto logits = decode.template forward<float>({wanted, rows}, both.tokens(0));
+    const captured_calls step(stream.get(), [&] {
+      fake_enqueue(stream.get(), [&] {
+        const auto logits = decode.template forward<float>({wanted, rows}, both.tokens(0));
+        for (std::size_t r = 0; r < 2; ++r) {
+          const auto mine = decode.template cut_out<float>(logits, both.rank(r).columns());
+          std::copy(mine.begin(), mine.end(), z[r].begin());
+        }
+      });
       for (std::size_t r = 0; r < 2; ++r) {
-        const auto mine = decode.template cut_out<float>(logits, both.rank(r).columns());
-        std::copy(mine.begin(), mine.end(), z[r].begin());
+        const index_t columns = both.rank(r).columns().size();
+        both.gather(
+            r,
+            both.rank(r).read_shard(device_logits<float>(z[r].data(), rows, columns, columns + 5)));
+      }
+      for (std::size_t r = 0; r < 2; ++r) {
+        both.rank(r).supply(both.everyone());
       }
     });
-    for (std::size_t r = 0; r < 2; ++r) {
-      const index_t columns = both.rank(r).columns().size();
-      both.gather(
-          r,
-          both.rank(r).read_shard(device_logits<float>(z[r].data(), rows, columns, columns + 5)));
-    }
-    for (std::size_t r = 0; r < 2; ++r) {
-      both.rank(r).supply(both.everyone());
-    }
-    cudaStreamEndCapture(stream.get(), &graph);
-    cudaGraphInstantiate(&step, graph, 0);
-    for (int i = 0; i < 7; ++i) {  // three of them too many
-      cudaGraphLaunch(step, stream.get());
-    }
+    step.replay(7);  // three of them too many
     EXPECT_EQ(both.rank(0).report().forwards, 4 * captures);
-    cudaGraphExecDestroy(step);
-    cudaGraphDestroy(graph);
   }
   EXPECT_EQ(captures, 3);
   EXPECT_EQ(both.tokens(0), expected.tokens);

@@ -184,21 +184,14 @@ TEST(EmulatedSession, AReplayedGraphDecodesOnUntilOtherRowsAreWanted) {
     ASSERT_LT(captures++, 3) << "one graph for each block is enough";
     const segment wanted = request->segments[0];
     logits_of<float> logits(model, request->rows, 0, false, false);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t step = nullptr;
-    cudaStreamBeginCapture(&stream, cudaStreamCaptureModeThreadLocal);
-    fake_enqueue(&stream, [&] { logits.forward(wanted, tokens); });
-    s.supply(logits.view<memory::device>(request->rows));
-    cudaStreamEndCapture(&stream, &graph);
-    cudaGraphInstantiate(&step, graph, 0);
+    const captured_calls step(&stream, [&] {
+      fake_enqueue(&stream, [&] { logits.forward(wanted, tokens); });
+      s.supply(logits.view<memory::device>(request->rows));
+    });
     const index_t before = s.report().forwards;
     EXPECT_EQ(before, 4 * (captures - 1)) << "a captured step has not run";
-    for (int i = 0; i < 7; ++i) {  // three of them too many
-      cudaGraphLaunch(step, &stream);
-    }
+    step.replay(7);  // three of them too many
     EXPECT_EQ(s.report().forwards, before + 4);
-    cudaGraphExecDestroy(step);
-    cudaGraphDestroy(graph);
   }
   EXPECT_EQ(captures, 3);
   EXPECT_EQ(tokens, expected);
