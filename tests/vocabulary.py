@@ -100,7 +100,6 @@ NAMES = {
     "open_request": "pending_request",
     "part_edit": "part_transform",
     "part_watches": "part_tracks",
-    "policy_edit": "policy_transform",
     "profile_place": "calibrated_place",
     "profile_recorder": "threshold_calibrator",
     "profile_threshold": "calibrated_threshold",

@@ -8,7 +8,7 @@ eighth, or those above a threshold. The recipes compute what the engines' code c
   fast_dllm  the same, and a comparison with a threshold in place of top k
   float32    as fast_dllm, with a softmax in float32
   compiled   float32 under torch.compile, which fuses it
-  unmask     supply() of a session of threshold(0.9), if the package was built with sessions on a device
+  unmask     supply() of a session of each of some policies by name, if the package was built with sessions on a device
 
 Microseconds, the median of nine replays of a CUDA graph (`eager`: calls without a graph) over buffers of four times
 the L2 cache together. `floor` is the time in which `torch.sum` reads the same bytes.
@@ -23,6 +23,8 @@ from typing import Any, Callable
 import torch
 
 THRESHOLD, RUNS = 0.9, 9
+POLICIES = (f"threshold({THRESHOLD})", f"temperature(0.7) + threshold({THRESHOLD})", f"by_margin + threshold({THRESHOLD})",
+            "by_entropy + tokens_per_step(4)", f"sampling(0.7) + threshold({THRESHOLD})")
 warnings.simplefilter("ignore")  # of the compiler, about how it splits a reduction
 
 
@@ -88,7 +90,7 @@ def of_recipe(recipe: Callable[..., torch.Tensor], buffers: list[torch.Tensor], 
     return microseconds(graph.replay, len(buffers)), eager
 
 
-def of_session(buffers: list[torch.Tensor], vocab: int, mask: int) -> tuple[float, float] | None:
+def of_session(policy: str, buffers: list[torch.Tensor], vocab: int, mask: int) -> tuple[float, float] | None:
     """The rows favour the mask token, which may be proposed: a step reads, ranks and decides, and nothing ends."""
     try:
         import unmask
@@ -102,8 +104,8 @@ def of_session(buffers: list[torch.Tensor], vocab: int, mask: int) -> tuple[floa
     with torch.cuda.stream(stream):
         sessions = []
         for _ in buffers:
-            session = unmask.Session(f"threshold({THRESHOLD})", vocab=vocab, mask_token=mask, length=rows, window=rows,
-                                     suppress_mask=False, stream=stream.cuda_stream)
+            session = unmask.Session(policy, vocab=vocab, mask_token=mask, length=rows, window=rows, suppress_mask=False,
+                                     stream=stream.cuda_stream)
             tokens = torch.full((rows,), mask, dtype=torch.int32, device="cuda")
             session.start(0, tokens, prompt_length=0, block_length=rows)
             sessions.append(session)
@@ -151,9 +153,10 @@ def main() -> None:
                 results[name] = of_recipe(recipe, buffers, tokens, mask)
             for logits in buffers:
                 logits[:, mask] = 18.0
-            own = of_session(buffers, vocab, mask)
-            if own is not None:
-                results["unmask"] = own
+            for policy in POLICIES:
+                own = of_session(policy, buffers, vocab, mask)
+                if own is not None:
+                    results[f"unmask, {policy}"] = own
             for name, (graph, eager) in results.items():
                 print(f"| {vocab} | {rows} | {name} | {graph:.1f} | {eager:.1f} |", flush=True)
 

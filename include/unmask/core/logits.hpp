@@ -314,6 +314,26 @@ struct row_input : row_options {
   const T* unconditional = nullptr;  ///< The unconditional row; null: no guidance.
 };
 
+/// A logits transform that multiplies.
+struct logit_factor {
+  float factor = 1.0F;  ///< By which.
+  /// The product.
+  [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id) const {
+    return logit * factor;
+  }
+};
+
+/// Two logits transforms, one after the other.
+template <class First, class Second>
+struct transforms_in_turn {
+  First first;    ///< Applied to the logit.
+  Second second;  ///< Applied to its result.
+  /// The logit after both.
+  [[nodiscard]] UNMASK_HD constexpr float operator()(float logit, token_id token) const {
+    return second(first(logit, token), token);
+  }
+};
+
 /// Identity: the logits transform of a policy that has none.
 struct identity {
   /// The logit as it is.

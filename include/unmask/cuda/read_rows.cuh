@@ -13,19 +13,19 @@ namespace UNMASK_NAMESPACE::device {
 /// once: the grid depends on capacities only and the plans are read here, so a captured launch
 /// stays valid as the sequences proceed.
 template <class T, class Exponential, unsigned Statistics, bool Transforms, class Policy>
-__global__ void __launch_bounds__(read_threads, blocks_of_read<statistics{Statistics}, Transforms>)
+__global__ void __launch_bounds__(read_threads, blocks_of_read<statistics{Statistics}>)
     read_rows(const session_device_view<Policy> device_view,
               const __grid_constant__ row_batch batch) {
-  using space = read_space<T, statistics{Statistics}, Policy>;
+  using space = read_space<T, statistics{Statistics}, Transforms, Policy>;
   // Bytes, because a shared variable cannot have a constructor.
   __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
-  read_position<Exponential, Transforms>(device_block<read_threads>{},
-                                         device_view,
-                                         batch,
-                                         static_cast<index_t>(blockIdx.z),
-                                         static_cast<index_t>(blockIdx.x),
-                                         static_cast<index_t>(blockIdx.y),
-                                         *reinterpret_cast<space*>(shared));
+  read_position<Exponential>(device_block<read_threads>{},
+                             device_view,
+                             batch,
+                             static_cast<index_t>(blockIdx.z),
+                             static_cast<index_t>(blockIdx.x),
+                             static_cast<index_t>(blockIdx.y),
+                             *reinterpret_cast<space*>(shared));
 }
 
 }  // namespace unmask::device

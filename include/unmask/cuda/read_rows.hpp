@@ -57,8 +57,13 @@ struct no_keep_room {
 template <statistics S, class Policy>
 inline constexpr bool keeps_columns = Policy::truncates && provides_v<S, stat::kept>;
 
+/// The logits transforms of a policy.
+template <class Policy>
+using transform_type = decltype(step::transform_of(std::declval<step::slot_memory<Policy>&>()));
+
 /// Shared memory of a block that reads the statistics S: the chunks occupy all registers.
-template <element T, statistics S, class Policy>
+/// `Transforms`: whether parts may transform logits.
+template <element T, statistics S, bool Transforms, class Policy>
 struct read_space {
   static constexpr statistics contents = S;
 
@@ -66,6 +71,7 @@ struct read_space {
   row_input<T> row;
   row_reduction<S> at;
   record<Policy::required>* out;
+  std::conditional_t<Transforms, transform_type<Policy>, identity> transform;
   std::conditional_t<keeps_columns<S, Policy>, keep_room<Policy>, no_keep_room> keep;
   /// Written by lane 0, read by all.
   bool verdict;
@@ -128,20 +134,16 @@ template <class Policy>
   return wanted.empty() || (wanted.first >= from.rows.first && wanted.last <= from.rows.last);
 }
 
-}  // namespace detail
-
-namespace detail {
-
 // Truncates the row of scored position i, which was just read. `through` is true in the first warp
 // of the block that completed it.
-template <class Exponential, element T, statistics S, class Policy>
+template <class Exponential, element T, statistics S, bool Transforms, class Policy>
 UNMASK_HD void cut_row(const auto& b,
                        const session_device_view<Policy>& device_view,
                        const segment_rows& from,
                        const row_reduction<S>& at,
                        index_t i,
                        bool through,
-                       read_space<T, S, Policy>& space) {
+                       read_space<T, S, Transforms, Policy>& space) {
   const step::slot_memory<Policy> m = device_view.slots[from.slot];
   if (through) {
     const auto warp = warp_of(b);
@@ -165,7 +167,7 @@ UNMASK_HD void cut_row(const auto& b,
     read_again<Exponential>(b,
                             m.row(from.branch, i),
                             space.row,
-                            step::transform_of(m),
+                            space.transform,
                             m.kept_apart(from.branch, i),
                             step::truncation_of(*m.policy),
                             device_view.shape.run_chunks,
@@ -173,10 +175,6 @@ UNMASK_HD void cut_row(const auto& b,
                             space.keep.second);
   }
 }
-
-}  // namespace detail
-
-namespace detail {
 
 // True if a read suffices for a sequence that needs `needed` (slot_state::read): a captured graph
 // may be replayed after the slot got another policy. One that compares rows does for no other.
@@ -190,15 +188,15 @@ template <statistics S, bool Transforms>
 
 /// The work of one thread block: run `run` of the row of position score.first + i for segment `n`
 /// of the batch. No effect if the position needs no decision, or if the step needs rows that the
-/// segment does not have, or another read. `Transforms`: whether parts may transform logits.
-template <class Exponential, bool Transforms, element T, statistics S, class Policy>
+/// segment does not have, or another read.
+template <class Exponential, element T, statistics S, bool Transforms, class Policy>
 UNMASK_HD void read_position(const auto& b,
                              const session_device_view<Policy>& device_view,
                              const row_batch& batch,
                              index_t n,
                              index_t i,
                              index_t run,
-                             read_space<T, S, Policy>& space) {
+                             read_space<T, S, Transforms, Policy>& space) {
   const segment_rows& from = batch.segments[n];
   if (b.lane() == 0) {
     const step::slot_memory<Policy> m = device_view.slots[from.slot];
@@ -223,6 +221,9 @@ UNMASK_HD void read_position(const auto& b,
       row.held = cuts ? &space.keep.held : nullptr;
       space.at.held = device_view.held + cell * runs * warp_list::held;
     }
+    if constexpr (Transforms) {
+      space.transform = step::transform_of(m);
+    }
     space.row = row;
     space.out = &m.row(from.branch, i);
   }
@@ -230,11 +231,12 @@ UNMASK_HD void read_position(const auto& b,
   if (!space.verdict) {
     return;
   }
-  const auto transform = [&] {
-    if constexpr (Transforms) {
-      return step::transform_of(device_view.slots[from.slot]);
+  const auto transform = [&] {  // in registers
+    using type = decltype(space.transform);
+    if constexpr (std::is_empty_v<type>) {
+      return type{};
     } else {
-      return identity{};
+      return space.transform;
     }
   }();
   const bool through = read_row<S, Exponential>(b,

@@ -9,8 +9,7 @@ namespace UNMASK_NAMESPACE::device {
 /// Reads a rank's columns of the rows of a batch: grid (window, runs, segments), at least one of
 /// each; read_threads to a block. Registers and blocks without a row as for read_rows.
 template <class T, class Exponential, class Policy>
-__global__ void
-__launch_bounds__(read_threads, blocks_of_read<Policy::required, (step::stages<Policy>::edits > 0)>)
+__global__ void __launch_bounds__(read_threads, blocks_of_read<Policy::required>)
     read_shards(const __grid_constant__ session_device_view<Policy> device_view,
                 const __grid_constant__ shard_device_view<Policy> shard,
                 const __grid_constant__ row_batch batch) {

@@ -51,7 +51,7 @@ struct shard_device_view {
 /// registers, all of which the chunks occupy.
 template <element T, class Policy>
 struct shard_space {
-  read_space<T, Policy::required, Policy> read;
+  read_space<T, Policy::required, (step::stages<Policy>::edits > 0), Policy> read;
   shard_run run;
 };
 
@@ -172,6 +172,7 @@ UNMASK_HD void read_shard(const auto& b,
     row_input<T> in;
     space.read.verdict = detail::shard_row_of(m, shard, batch, from, i, row, mine.node, in);
     space.read.row = in;
+    space.read.transform = step::transform_of(m);
     space.run = mine;
     space.read.at = {shard.parts + (std::ptrdiff_t{row} * shard.runs + run - mine.index),
                      shard.arrived + (std::ptrdiff_t{row} * shard.nodes + mine.which)};
@@ -187,7 +188,7 @@ UNMASK_HD void read_shard(const auto& b,
   if (run < shard.runs) {
     const bool through = read_row<Policy::required, Exponential>(b,
                                                                  space.read.row,
-                                                                 step::transform_of(m),
+                                                                 space.read.transform,
                                                                  space.run.index,
                                                                  shard.run_chunks,
                                                                  space.read.at,

@@ -42,12 +42,11 @@ template <statistics S>
 inline constexpr bool streams = !detail::lifts_any<S>() && !canonical::compares<S> &&
                                 !provides_v<S, stat::sampled> && !provides_v<S, stat::kept>;
 
-/// Blocks of read_threads that read these statistics for which a multiprocessor has registers. A
-/// read that streams has 64 for a thread, and 80 where parts change logits: with fewer it spills.
-template <statistics S, bool Transforms = false>
+/// Blocks of read_threads that read these statistics for which a multiprocessor has registers: one
+/// that streams has 64 for a thread.
+template <statistics S>
 inline constexpr int blocks_of_read = canonical::compares<S> || provides_v<S, stat::kept> ? 2
                                       : !streams<S>                                       ? 3
-                                      : Transforms                                        ? 6
                                                                                           : 8;
 
 namespace detail {

@@ -21,9 +21,10 @@ struct any_transform {
   [[nodiscard]] UNMASK_HD bool transforms_now() const {
     return has_canvas || of_logits.transforms_now();
   }
-  UNMASK_HD float transform(float logit, token_id token, const step_info& at) const {
-    const float z = of_logits.transform(logit, token);
-    return has_canvas ? of_canvas.transform(z, token, at) : z;
+  /// Without a canvas the second factor is 1, which changes no bit.
+  [[nodiscard]] UNMASK_HD auto transform_at(const step_info& at) const {
+    return transforms_in_turn<logit_factor, logit_factor>{
+        {of_logits.factor()}, has_canvas ? of_canvas.transform_at(at) : logit_factor{}};
   }
 };
 static_assert(logits_transform<any_transform>);

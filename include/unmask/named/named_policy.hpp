@@ -47,13 +47,13 @@ struct named_policy
   using row_kinds = statistics_list<named_statistics | stat::sampled,
                                     named_statistics | stat::sampled | stat::kept,
                                     required>;
-  /// The same on a device, and plain rows without a draw, which it reads faster, the less of them a
-  /// policy needs.
+  /// The same on a device, and plain rows without a draw, with all statistics or only the
+  /// confidence, which it reads faster.
   using device_reads = row_reads<row_read{named_statistics | stat::sampled},
                                  row_read{named_statistics | stat::sampled | stat::kept},
                                  row_read{required},
                                  row_read{named_statistics},
-                                 row_read{named_statistics, false},
+                                 row_read{stat::confidence},
                                  row_read{stat::confidence, false}>;
 
   any_ranking ranking = {};
@@ -95,9 +95,9 @@ struct named_policy
     if (row_kind() != 0 || draw.draw_temperature() > 0.0F) {
       return row_kind();
     }
-    return transform.transforms_now()                             ? 3
-           : traced || !stat::confidence.contains(required_now()) ? 4
-                                                                  : 5;
+    return traced || !stat::confidence.contains(required_now()) ? 3
+           : transform.transforms_now()                         ? 4
+                                                                : 5;
   }
 
   /// The same policy for a model: a canvas draws from its vocabulary.

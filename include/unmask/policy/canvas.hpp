@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/logits.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/part.hpp>
 #include <unmask/core/random.hpp>
@@ -79,8 +80,8 @@ struct canvas {
     const float left = math::divide(static_cast<float>(steps - step), static_cast<float>(steps));
     return math::fma(hottest - coldest, left, coldest);
   }
-  UNMASK_HD float transform(float logit, token_id, const step_info& at) const {
-    return logit * math::divide(1.0F, temperature(at.step));
+  [[nodiscard]] UNMASK_HD logit_factor transform_at(const step_info& at) const {
+    return {math::divide(1.0F, temperature(at.step))};
   }
   [[nodiscard]] UNMASK_HD float draw_temperature() const {
     return 1.0F;

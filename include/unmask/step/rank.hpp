@@ -104,8 +104,10 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_remasked(const slot_memory<Policy>& m, index_t i) {
   if constexpr (Policy::remasks) {
     const index_t position = m.status->next.score.first + i;
-    return m.marks[position] == mark::committed && m.row(i).valid() &&
-           remasks(m, candidate_at(m, i), info_of(*m.state, m.status->next, position));
+    return remasks_now(m) && m.marks[position] == mark::committed && apart<Policy>([&] {
+             return m.row(i).valid() &&
+                    remasks(m, candidate_at(m, i), info_of(*m.state, m.status->next, position));
+           });
   } else {
     static_cast<void>(m);
     static_cast<void>(i);
@@ -127,10 +129,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     m.roles[i] = role::inactive;
     m.ranks[i] = -1;
     m.note(i, {});
-    const auto is_candidate_again = [&] {
-      return remasks_now(m) && apart<Policy>([&] { return is_remasked(m, i); });
-    };
-    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_candidate_again())) {
+    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);

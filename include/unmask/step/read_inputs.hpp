@@ -7,67 +7,45 @@
 /// proposed.
 namespace UNMASK_NAMESPACE::step {
 
-/// The logits transforms of a policy as one function of a logit, in written order.
-template <class Policy>
-struct policy_transform {
-  const Policy* parts;
-  step_info at;
-  [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
-    return apply<0>(logit, token);
-  }
-
- private:
-  template <std::size_t I>
-  [[nodiscard]] UNMASK_HD float apply(float logit, token_id token) const {
-    if constexpr (I == Policy::part_total) {
-      return logit;
-    } else {
-      using part_type = typename Policy::template part_type<I>;
-      if constexpr (requires(const part_type& p) { p.transform(logit, token, at); }) {
-        return apply<I + 1>(parts->template part_at<I>().transform(logit, token, at), token);
-      } else if constexpr (logits_transform<part_type>) {
-        return apply<I + 1>(parts->template part_at<I>().transform(logit, token), token);
-      } else {
-        return apply<I + 1>(logit, token);
-      }
-    }
-  }
-};
-
-/// The only logits transform of a policy, as a type independent of the policy: kernels that read
-/// rows are compiled once for all policies with that transform and the same statistics.
-template <class Edit>
+/// Applies a part's transform.
+template <class Part>
 struct part_transform {
-  Edit part;
-  step_info at;
+  Part part;
   [[nodiscard]] UNMASK_HD float operator()(float logit, token_id token) const {
-    if constexpr (requires { part.transform(logit, token, at); }) {
-      return part.transform(logit, token, at);
-    } else {
-      return part.transform(logit, token);
-    }
+    return part.transform(logit, token);
   }
 };
 
-/// The first part with a logits transform.
-template <class Policy>
-[[nodiscard]] UNMASK_HD const auto& first_transform(const Policy& p) {
-  return p.template part_at<detail::part_that<Policy, &part_traits::transforms>>();
+/// The logits transforms of parts I and later of a policy, in written order; identity without any.
+template <std::size_t I = 0, class Policy>
+[[nodiscard]] UNMASK_HD auto transforms_from([[maybe_unused]] const Policy& p,
+                                             [[maybe_unused]] const step_info& at) {
+  if constexpr (I == Policy::part_total) {
+    return identity{};
+  } else if constexpr (!logits_transform<typename Policy::template part_type<I>>) {
+    return transforms_from<I + 1>(p, at);
+  } else {
+    const auto& part = p.template part_at<I>();
+    const auto own = [&] {
+      if constexpr (requires { part.transform_at(at); }) {
+        return part.transform_at(at);
+      } else {
+        return part_transform<std::remove_cvref_t<decltype(part)>>{part};
+      }
+    }();
+    const auto others = transforms_from<I + 1>(p, at);
+    if constexpr (std::is_same_v<decltype(others), const identity>) {
+      return own;  // a type of the part alone: kernels are shared by policies with that transform
+    } else {
+      return transforms_in_turn{own, others};
+    }
+  }
 }
 
-/// The logits transforms of the slot's policy as a functor for the kernel that reads its rows;
-/// identity without any.
+/// The logits transforms of the slot's policy as a functor for the kernel that reads its rows.
 template <class Policy>
 [[nodiscard]] UNMASK_HD auto transform_of(const slot_memory<Policy>& m) {
-  if constexpr (stages<Policy>::edits == 1) {
-    const auto& part = first_transform(*m.policy);
-    return part_transform<std::remove_cvref_t<decltype(part)>>{part, info_of(*m.state)};
-  } else if constexpr (stages<Policy>::edits > 1) {
-    return policy_transform<Policy>{m.policy, info_of(*m.state)};
-  } else {
-    static_cast<void>(m);
-    return identity{};
-  }
+  return transforms_from(*m.policy, info_of(*m.state));
 }
 
 /// Inputs of the draw of a scored position's token, in one branch.

@@ -66,8 +66,8 @@ bool replays(const char* captured, const char* replayed) {
 TEST(emulated_capture, serves_policies_that_read_no_more) {
   // Each reads more than the one before it; the last compares rows, and serves itself alone.
   const char* const texts[] = {"threshold(0.2)",
-                               "by_margin + tokens_per_step(2)",
                                "threshold(0.2) + temperature(0.7)",
+                               "by_margin + temperature(0.7) + tokens_per_step(2)",
                                "threshold(0.2) + sampling(0.7)",
                                "threshold(0.2) + sampling(0.7) + top_k(5)",
                                "stable_and_confident(0.2, 0.5)"};

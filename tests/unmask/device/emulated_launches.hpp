@@ -90,16 +90,16 @@ cudaError_t launch_reads(const session_device_view<Policy>& device_view,
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
     const index_t runs = device_view.shape.runs;
     testing::emulate_grid(batch.count * runs * window, 64, order, [&](index_t at) {
-      const testing::shared_junk space(sizeof(read_space<T, R.contents, Policy>));
+      const testing::shared_junk space(sizeof(read_space<T, R.contents, R.transforms, Policy>));
       return [=, &device_view, &batch](const testing::emulated_block& b) {
-        read_position<exact_exponential, R.transforms>(
+        read_position<exact_exponential>(
             b,
             device_view,
             batch,
             at / (runs * window),
             at % window,
             at / window % runs,
-            *space.as<read_space<T, R.contents, Policy>>());
+            *space.as<read_space<T, R.contents, R.transforms, Policy>>());
       };
     });
     for (index_t n = 0; n < batch.count; ++n) {

@@ -57,9 +57,9 @@ void each_block(const launch& l, const auto& body) {
 template <element T, class Policy = launched_policy>
 void emulate_reads(const launch& l) {
   EXPECT_EQ(l.block.x, static_cast<unsigned>(device::read_threads));
-  const auto space = std::make_unique<device::read_space<T, Policy::required, Policy>>();
+  const auto space = std::make_unique<device::read_space<T, Policy::required, false, Policy>>();
   each_block(l, [&](const emulated_block& b, dim3 at, std::byte*) {
-    device::read_position<device::exact_exponential, false>(
+    device::read_position<device::exact_exponential>(
         b,
         argument<device::session_device_view<Policy>>(l, 0),
         argument<device::row_batch>(l, 1),

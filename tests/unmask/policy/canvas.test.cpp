@@ -37,7 +37,7 @@ TEST(canvas, cools_from_step_to_step) {
   EXPECT_FLOAT_EQ(part.temperature(0), 0.8F);
   EXPECT_FLOAT_EQ(part.temperature(1), 0.7F);
   EXPECT_FLOAT_EQ(part.temperature(3), 0.5F);
-  EXPECT_FLOAT_EQ(part.transform(2.0F, 5, {.step = 3}), 4.0F);
+  EXPECT_FLOAT_EQ(part.transform_at({.step = 3})(2.0F, 5), 4.0F);
   EXPECT_EQ(part.draw_temperature(), 1.0F) << "the logits are divided already";
 }
 

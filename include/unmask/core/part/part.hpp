@@ -152,16 +152,16 @@ template <class P>
 concept commit_rule = detail::basic_commit_rule<P> || detail::is_composite<P>::value;
 
 /// Elementwise transform of the logits, applied while a row is read: `transform(logit, token) ->
-/// float`, or `transform(logit, token, at)` with the step (no block). Optional `transforms_now() ->
-/// bool`: false while the current knobs make it the identity; without any active transform rows are
-/// not copied.
+/// float`; or, if it depends on the step, `transform_at(at)`, called once a row, which returns a
+/// function object of (logit, token) (`at` has no block). Optional `transforms_now() -> bool`:
+/// false while it is the identity; without any active transform rows are not copied.
 template <class P>
 concept logits_transform = part<P> &&(
     requires(const P& p, float z, token_id v) {
       { p.transform(z, v) } -> std::same_as<float>;
     } ||
     requires(const P& p, float z, token_id v, const step_info& at) {
-      { p.transform(z, v, at) } -> std::same_as<float>;
+      { p.transform_at(at)(z, v) } -> std::same_as<float>;
     });
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;

@@ -39,8 +39,10 @@ namespace UNMASK_NAMESPACE::detail {
            "anchor_radius() must be const and return index_t, in a part that has "                 \
            "anchors(candidate)")                                                                   \
   FUNCTION(transform, logits_transform<P>,                                                         \
-           "transform(logit, token) or transform(logit, token, at) must be const and return "      \
-           "float")                                                                                \
+           "transform(logit, token) must be const and return float")                               \
+  FUNCTION(transform_at, logits_transform<P>,                                                      \
+           "transform_at(at) must be const and return a function object that returns a float for " \
+           "(logit, token)")                                                                       \
   FUNCTION(draw_temperature, drawing<P>, "draw_temperature() must be const and return float")      \
   FUNCTION(track, tracking<P>,                                                                     \
            "track(list, context) must be const, and the part must declare how many tokens it "     \

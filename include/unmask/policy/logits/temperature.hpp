@@ -19,9 +19,9 @@ struct temperature {
   static constexpr knob<temperature> knobs[] = {
       {"value", &temperature::value, at_least(least_temperature)}};
 
-  UNMASK_HD float transform(float logit, token_id) const {
-    return logit * math::divide(1.0F, value);
-  }
+  /// By which logits are multiplied.
+  [[nodiscard]] UNMASK_HD float factor() const { return math::divide(1.0F, value); }
+  UNMASK_HD float transform(float logit, token_id) const { return logit * factor(); }
   /// False at temperature 1, which changes nothing.
   [[nodiscard]] UNMASK_HD bool transforms_now() const { return value != 1.0F; }
 };

@@ -74,7 +74,8 @@ struct remdm_loop {
   }
   [[nodiscard]] UNMASK_HD std::int64_t loop_end(index_t answer) const {
     const std::int64_t begin = loop_begin(answer);
-    return begin > 0 ? begin + 2 * std::int64_t{loop_steps} : 0;
+    const std::int64_t end = begin + 2 * std::int64_t{loop_steps};
+    return begin > 0 ? end : 0;
   }
   // True for a step that masks tokens.
   [[nodiscard]] UNMASK_HD bool masks(const step_info& at) const {

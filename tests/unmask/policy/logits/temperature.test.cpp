@@ -125,12 +125,14 @@ TEST(edit, belongs_to_the_slot_that_it_was_started_with) {
   }
 }
 
-// Depends on the step: read by its own kernel if it stands alone, else with the others.
+// Depends on the step.
 struct rising_favour {
   token_id token = 0;
   static constexpr statistics required = stat::none;
-  float transform(float z, token_id v, const step_info& at) const {
-    return v == token ? z + static_cast<float>(at.step) : z;
+  [[nodiscard]] auto transform_at(const step_info& at) const {
+    return [favoured = favour{token, static_cast<float>(at.step)}](float z, token_id v) {
+      return favoured.transform(z, v);
+    };
   }
 };
 struct doubling {
@@ -143,7 +145,7 @@ TEST(edit, parts_that_know_the_step_apply_in_written_order_too) {
   const auto edited = [](const auto& p, token_id token, index_t step) {
     step_info at;
     at.step = step;
-    return step::policy_transform<std::remove_cvref_t<decltype(p)>>{&p, at}(3.0F, token);
+    return step::transforms_from(p, at)(3.0F, token);
   };
   const policy added_first{by_confidence{}, bias, tokens_per_step{1}, doubling{}};
   const policy added_last{doubling{}, by_confidence{}, tokens_per_step{1}, bias};
