@@ -93,15 +93,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   session(const Policy& policy,
           const model_info& model,
           const session_capacity& capacity,
-          const Backend& where = {})
-      : session(model, capacity, where, model.vocab) {
-    policy_ = policy;
-    detail::check_layers(step::layered_now(policy), model);
-    detail::check_attention_of(policy, model);
-    for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
-      workspace_.reserve(slot, policy);
-    }
-  }
+          const Backend& where = {});
   /// A session of this policy with one slot, started with `tokens`.
   session(const Policy& policy,
           const model_info& model,
@@ -123,18 +115,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
              const Policy& policy,
              tokens_view<space> tokens,
              const sequence_shape& geometry,
-             const start_options& options = {}) {
-    request_.check_start();
-    validate_start(model_, capacity_, slot, tokens.data, tokens.size, geometry, options);
-    const sequence_shape shape = bounded(geometry);
-    if constexpr (Policy::varies) {
-      detail::check_layers(step::layered_now(policy), model_);
-      start_checked(slot, policy.of_model(model_), tokens, geometry, shape, options);
-    } else {
-      validate_branches(detail::policy_branches(policy), capacity_);
-      start_checked(slot, policy, tokens, geometry, shape, options);
-    }
-  }
+             const start_options& options = {});
 
   /// The same with the policy that the session was made with. Errors: also std::logic_error for a
   /// session that was made without one.
@@ -338,33 +319,14 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   session(const model_info& model,
           const session_capacity& capacity,
           const Backend& where,
-          index_t columns)
-      : model_(model)
-      , capacity_(detail::capacity_with<Policy>(model, capacity, columns))
-      , workspace_(model, capacity_, where)
-      , request_(capacity_.sequences,
-                 Policy::varies ? max_branches : capacity_.branches + (Policy::shadows ? 1 : 0))
-      , tokens_(capacity_.sequences)
-      , layers_(capacity_) {}
+          index_t columns);
 
   void start_checked(index_t slot,
                      const Policy& policy,
                      tokens_view<space> tokens,
                      const sequence_shape& geometry,
                      const sequence_shape& shape,
-                     const start_options& options) {
-    detail::check_attention_of(policy, model_);
-    validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
-    detail::check_parts(policy, geometry, model_);
-    tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
-      return workspace_.statuses()[other].next.active();
-    });
-    workspace_.constrain(slot, policy, tokens, shape, options);
-    workspace_.reserve(slot, policy);
-    workspace_.start(slot, policy, tokens, shape, options);
-    tokens_.record(slot, tokens.data, geometry.length);
-    layers_.start(slot, policy);
-  }
+                     const start_options& options);
 
   [[nodiscard]] std::span<const segment> segments() const { return request_.segments(); }
   // Decides the step after all its rows were read.
@@ -372,10 +334,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     workspace_.decide(segments());
     request_.was_decided();
   }
-  [[nodiscard]] std::optional<forward_request> request() {
-    const bool any = request_.is_out() || request_.make(workspace_.statuses());
-    return any ? std::optional(request_.view()) : std::nullopt;
-  }
+  [[nodiscard]] std::optional<forward_request> request();
 
   [[nodiscard]] const step::slot_status& status(index_t slot) {
     validate_slot(slot, capacity_);
@@ -398,3 +357,5 @@ session(const Text&, const model_info&, tokens_view<memory::host>, const sequenc
     -> session<Text, on_host>;
 
 }  // namespace unmask
+
+#include <unmask/session.inl>

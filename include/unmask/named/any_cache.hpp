@@ -36,23 +36,16 @@ struct any_cache {
   using step_reduction = rules::step_reductions;
   static constexpr statistics required = rules::required | key_eviction::required;
 
-  void check(const sequence_shape& g) const {
-    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
-    check_part(dropped, g);
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g) const;
 
   [[nodiscard]] statistics required_now() const {
     return rule.required_now() | (drops_keys ? key_eviction::required : stat::none);
   }
 
   /// True for a cache that excludes single positions.
-  [[nodiscard]] UNMASK_HD bool picks_now() const {
-    return rule.visit([](const auto& r) { return picking<std::remove_cvref_t<decltype(r)>>; });
-  }
+  [[nodiscard]] UNMASK_HD bool picks_now() const { return rule.does<&part_traits::picks>(); }
 
-  [[nodiscard]] UNMASK_HD bool reviews_now() const {
-    return rule.visit([](const auto& r) { return reviewing<std::remove_cvref_t<decltype(r)>>; });
-  }
+  [[nodiscard]] UNMASK_HD bool reviews_now() const { return rule.does<&part_traits::reviews>(); }
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     const step_reduction none{};
     context_of_rule one{{}, context.sequence.of_rule, none, context.at};
@@ -99,5 +92,12 @@ struct any_cache {
   };
 };
 static_assert(picking<any_cache> && evicting<any_cache> && reviewing<any_cache>);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void any_cache::check(const sequence_shape& g) const {
+  rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+  check_part(dropped, g);
+}
+#endif
 
 }  // namespace unmask

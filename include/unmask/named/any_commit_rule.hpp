@@ -26,38 +26,16 @@ class any_commit_rule : public commit_rule_expression {
   }
 
   /// True if a part compares rows with those of the previous step.
-  [[nodiscard]] UNMASK_HD bool compares_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.compares;
-    });
-  }
+  [[nodiscard]] UNMASK_HD bool compares_now() const { return any_does<&part_traits::compares>(); }
 
   [[nodiscard]] UNMASK_HD bool processes_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.visits_rows;
-    });
+    return any_does<&part_traits::visits_rows>();
   }
 
-  [[nodiscard]] UNMASK_HD bool filters_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.filter;
-    });
-  }
-  [[nodiscard]] UNMASK_HD bool reduces_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.reduces;
-    });
-  }
-  [[nodiscard]] UNMASK_HD bool spans_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.needs_spans;
-    });
-  }
-  [[nodiscard]] UNMASK_HD bool costs_now() const {
-    return any_part([](const auto& operand) {
-      return detail::costing<std::remove_cvref_t<decltype(operand)>>;
-    });
-  }
+  [[nodiscard]] UNMASK_HD bool filters_now() const { return any_does<&part_traits::filter>(); }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const { return any_does<&part_traits::reduces>(); }
+  [[nodiscard]] UNMASK_HD bool spans_now() const { return any_does<&part_traits::needs_spans>(); }
+  [[nodiscard]] UNMASK_HD bool costs_now() const { return any_does<&part_traits::costs>(); }
 
   /// That of the parts that have a cost, which is the same for all of them.
   UNMASK_HD float cost(const auto& c) const {
@@ -199,17 +177,12 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
   [[nodiscard]] UNMASK_HD bool tracks_current_now() const {
-    return any_part([](const auto& operand) {
-      return traits_of<std::remove_cvref_t<decltype(operand)>>.tracks_current;
-    });
+    return any_does<&part_traits::tracks_current>();
   }
   [[nodiscard]] UNMASK_HD index_t remasking_part() const {
     index_t found = -1;
     for (index_t i = 0; i < size_; ++i) {
-      const bool remasks = parts_[i].visit([](const auto& operand) {
-        return remasking_least<std::remove_cvref_t<decltype(operand)>>;
-      });
-      found = remasks ? text_index_[i] : found;
+      found = parts_[i].does<&part_traits::remasks_least>() ? text_index_[i] : found;
     }
     return found;
   }
@@ -258,10 +231,7 @@ class any_commit_rule : public commit_rule_expression {
   [[nodiscard]] UNMASK_HD index_t reconsidering_part() const {
     index_t found = -1;
     for (index_t i = 0; i < size_; ++i) {
-      const bool reconsiders = parts_[i].visit([](const auto& operand) {
-        return reconsidering<std::remove_cvref_t<decltype(operand)>>;
-      });
-      found = reconsiders ? text_index_[i] : found;
+      found = parts_[i].does<&part_traits::reconsiders>() ? text_index_[i] : found;
     }
     return found;
   }
@@ -307,10 +277,7 @@ class any_commit_rule : public commit_rule_expression {
     return most;
   }
 
-  [[nodiscard]] UNMASK_HD bool reviews_now() const {
-    return any_part(
-        [](const auto& operand) { return reviewing<std::remove_cvref_t<decltype(operand)>>; });
-  }
+  [[nodiscard]] UNMASK_HD bool reviews_now() const { return any_does<&part_traits::reviews>(); }
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     for_each(context, [&c](const auto& operand, auto& inner) {
       if constexpr (reviewing<std::remove_cvref_t<decltype(operand)>>) {
@@ -337,6 +304,16 @@ class any_commit_rule : public commit_rule_expression {
         use(operand, inner);
       }
     });
+  }
+
+  // True if the type of a part has a trait.
+  template <bool part_traits::* Trait>
+  [[nodiscard]] UNMASK_HD bool any_does() const {
+    bool any = false;
+    for (index_t i = 0; i < size_; ++i) {
+      any = any || parts_[i].does<Trait>();
+    }
+    return any;
   }
 
   // True if use(part) is true for one of the parts.

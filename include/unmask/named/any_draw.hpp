@@ -49,15 +49,7 @@ struct any_draw {
     return has_canvas ? canvas::required : stat::none;
   }
 
-  void check(const sequence_shape& g, const model_info& m) const {
-    if (has_canvas) {
-      check_part(noise, g, m);
-    }
-    if (has_trace) {
-      check_part(traced, g, m);
-    }
-    check_part(draw, g, m);
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
   [[nodiscard]] UNMASK_HD bool renoises_now() const { return has_canvas; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return has_canvas ? noise.extra_forwards(g) : 0;
@@ -94,6 +86,18 @@ struct any_draw {
 };
 static_assert(renoising<any_draw> && stopping<any_draw> && forcing<any_draw> &&
               step_reducing<any_draw> && logits_processor<any_draw>);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void any_draw::check(const sequence_shape& g, const model_info& m) const {
+  if (has_canvas) {
+    check_part(noise, g, m);
+  }
+  if (has_trace) {
+    check_part(traced, g, m);
+  }
+  check_part(draw, g, m);
+}
+#endif
 
 /// top_k, top_p, min_p and confidence_after_truncation together.
 struct any_truncation {

@@ -57,16 +57,13 @@ struct any_layer_rule {
     return (Rule::measures | ...);
   }(rules::list{});
 
-  void check(const sequence_shape& g) const {
-    rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g) const;
 
   /// False for no rule: at_layer() is then never called.
   [[nodiscard]] UNMASK_HD bool skips_now() const { return !rule.holds<whole_layers>(); }
 
   [[nodiscard]] UNMASK_HD bool processes_now() const {
-    return rule.visit(
-        [](const auto& r) { return logits_processor<std::remove_cvref_t<decltype(r)>>; });
+    return rule.does<&part_traits::processes_logits>();
   }
   UNMASK_HD void process(auto& row, auto& context) const {
     rule.visit_with(context, [&row](const auto& r, auto& inner) {
@@ -75,10 +72,7 @@ struct any_layer_rule {
       }
     });
   }
-  [[nodiscard]] UNMASK_HD bool reduces_now() const {
-    return rule.visit(
-        [](const auto& r) { return traits_of<std::remove_cvref_t<decltype(r)>>.reduces; });
-  }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const { return rule.does<&part_traits::reduces>(); }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return rule.reduce_with(context, c);
   }
@@ -142,15 +136,9 @@ struct any_layer_rule {
     return visit_with(context, [&](const auto& r, const auto& inner) { return r.quota(l, inner); });
   }
 
-  [[nodiscard]] index_t most(const layer_info& l, const sequence_shape& g, range query) const {
-    return rule.visit_on_host([&](const auto& r) {
-      if constexpr (bounding<std::remove_cvref_t<decltype(r)>>) {
-        return r.most(l, g, query);
-      } else {
-        return l.active;
-      }
-    });
-  }
+  [[nodiscard]] UNMASK_LIBRARY index_t most(const layer_info& l,
+                                            const sequence_shape& g,
+                                            range query) const;
 
  private:
   // Calls use(rule, its own context); a rule by name keeps no state of the sequence.
@@ -171,5 +159,23 @@ static_assert(bounding<any_layer_rule> && looking<any_layer_rule> && counting<an
               allocating<any_layer_rule> && !storing_all<any_layer_rule> &&
               logits_processor<any_layer_rule> && step_reducing<any_layer_rule> &&
               detail::layer_rule_value<any_layer_rule> && !detail::layer_rule_value<early_skip>);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void any_layer_rule::check(const sequence_shape& g) const {
+  rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+}
+
+UNMASK_LIBRARY index_t any_layer_rule::most(const layer_info& l,
+                                            const sequence_shape& g,
+                                            range query) const {
+  return rule.visit_on_host([&](const auto& r) {
+    if constexpr (bounding<std::remove_cvref_t<decltype(r)>>) {
+      return r.most(l, g, query);
+    } else {
+      return l.active;
+    }
+  });
+}
+#endif
 
 }  // namespace unmask

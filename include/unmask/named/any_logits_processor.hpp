@@ -52,12 +52,9 @@ struct any_logits_processors : logits_processor_list {
 
   [[nodiscard]] UNMASK_HD bool processes_now() const { return count > 0; }
   [[nodiscard]] UNMASK_HD bool reads_sequence_now() const {
-    return any_of_them(
-        [](const auto& r) { return sequence_reading<std::remove_cvref_t<decltype(r)>>; });
+    return any_does<&part_traits::reads_sequence>();
   }
-  [[nodiscard]] UNMASK_HD bool probes_now() const {
-    return any_of_them([](const auto& r) { return probing<std::remove_cvref_t<decltype(r)>>; });
-  }
+  [[nodiscard]] UNMASK_HD bool probes_now() const { return any_does<&part_traits::is_probe>(); }
 
   [[nodiscard]] UNMASK_HD bool tracks_now() const { return count > 0; }
   UNMASK_HD void track(auto& list, auto& context) const {
@@ -102,13 +99,6 @@ struct any_logits_processors : logits_processor_list {
   }
 
  private:
-  [[nodiscard]] UNMASK_HD bool any_of_them(const auto& ask) const {
-    bool any = false;
-    for (index_t i = 0; i < count; ++i) {
-      any = any || rules[i].visit(ask);
-    }
-    return any;
-  }
   [[nodiscard]] UNMASK_HD static bool is_committed(const auto& context) {
     return !context.at.view->is_masked(context.at.position);
   }

@@ -35,17 +35,7 @@ struct any_ranking {
   static constexpr bool ranks_by_reduction = true;
   static constexpr bool reduces_committed = true;
 
-  void check(const sequence_shape& g) const {
-    by.visit_on_host([&](const auto& order) {
-      check_part(order, g);
-      check_argument(temperature == 0.0F || (temperature >= least_temperature &&
-                                             is_plain<std::remove_cvref_t<decltype(order)>>),
-                     "any_ranking::temperature",
-                     temperature,
-                     "0, or at least 1e-06 with a ranking that needs no context, "
-                     "which at_random does");
-    });
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g) const;
 
   [[nodiscard]] statistics required_now() const { return by.required_now(); }
   UNMASK_HD float score(const auto& c, auto& context) const {
@@ -61,23 +51,16 @@ struct any_ranking {
   }
 
   [[nodiscard]] UNMASK_HD bool ranks_by_reduction_now() const {
-    return by.visit([](const auto& order) {
-      return traits_of<std::remove_cvref_t<decltype(order)>>.ranks_by_reduction;
-    });
+    return by.does<&part_traits::ranks_by_reduction>();
   }
-  [[nodiscard]] UNMASK_HD bool reduces_now() const {
-    return by.visit(
-        [](const auto& order) { return traits_of<std::remove_cvref_t<decltype(order)>>.reduces; });
-  }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const { return by.does<&part_traits::reduces>(); }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return by.reduce_with(context, c);
   }
   /// Edits nothing: committed positions are read for reduce().
   UNMASK_HD verdict edit_token(const auto&, auto&) const { return verdict::keep; }
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
-    return by.visit([](const auto& order) {
-      return traits_of<std::remove_cvref_t<decltype(order)>>.edits_tokens;
-    });
+    return by.does<&part_traits::edits_tokens>();
   }
 
  private:
@@ -87,6 +70,20 @@ struct any_ranking {
       requires(const Order& o, const detail::own_candidate<Order>& c) { o.score(c); };
 };
 static_assert(ranking<any_ranking>);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void any_ranking::check(const sequence_shape& g) const {
+  by.visit_on_host([&](const auto& order) {
+    check_part(order, g);
+    check_argument(temperature == 0.0F || (temperature >= least_temperature &&
+                                           is_plain<std::remove_cvref_t<decltype(order)>>),
+                   "any_ranking::temperature",
+                   temperature,
+                   "0, or at least 1e-06 with a ranking that needs no context, "
+                   "which at_random does");
+  });
+}
+#endif
 
 /// by_confidence, by_margin or by_entropy, selected at run time: the branch score of lookahead.
 struct any_lookahead_score {

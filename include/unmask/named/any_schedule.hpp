@@ -44,33 +44,18 @@ struct any_schedule {
   static constexpr bool rewrites_blocks = true;
   static constexpr index_t tracks = joint_threshold_indel::tracks;
 
-  void check(const sequence_shape& g, const model_info& m) const {
-    rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
-  }
-  void check_attention(const model_info& m) const {
-    rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
+  UNMASK_LIBRARY void check_attention(const model_info& m) const;
 
   [[nodiscard]] statistics required_now() const { return rule.required_now(); }
 
-  [[nodiscard]] index_t reach(const sequence_shape& g) const {
-    return rule.visit_on_host([&g](const auto& r) {
-      if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
-        return r.reach(g);
-      } else {
-        return math::min(g.block_length, g.length - g.prompt_length);
-      }
-    });
-  }
+  [[nodiscard]] UNMASK_LIBRARY index_t reach(const sequence_shape& g) const;
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return rule.visit([&g](const auto& r) { return detail::extra_forwards_of(r, g); });
   }
 
-  [[nodiscard]] UNMASK_HD bool reduces_now() const {
-    return rule.visit(
-        [](const auto& r) { return traits_of<std::remove_cvref_t<decltype(r)>>.reduces; });
-  }
+  [[nodiscard]] UNMASK_HD bool reduces_now() const { return rule.does<&part_traits::reduces>(); }
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     return rule.reduce_with(context, c);
   }
@@ -78,9 +63,7 @@ struct any_schedule {
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
     rule.visit_with(context, [&](const auto& r, auto& inner) { r.schedule(q, next, inner); });
   }
-  [[nodiscard]] UNMASK_HD bool paces_now() const {
-    return rule.visit([](const auto& r) { return pacing<std::remove_cvref_t<decltype(r)>>; });
-  }
+  [[nodiscard]] UNMASK_HD bool paces_now() const { return rule.does<&part_traits::paces>(); }
 
   /// True for a schedule that checks drafts or rewrites blocks.
   [[nodiscard]] UNMASK_HD bool edits_tokens_now() const {
@@ -128,7 +111,7 @@ struct any_schedule {
   }
 
   [[nodiscard]] UNMASK_HD bool ends_blocks_now() const {
-    return rule.visit([](const auto& r) { return block_ending<std::remove_cvref_t<decltype(r)>>; });
+    return rule.does<&part_traits::ends_blocks>();
   }
   UNMASK_HD index_t block_end(const sequence_view& q, const plan& now, auto& context) const {
     return rule.visit_with(context, [&](const auto& r, auto& inner) {
@@ -151,6 +134,26 @@ struct any_schedule {
 };
 static_assert(scheduling<any_schedule> && reaching<any_schedule> && pacing<any_schedule> &&
               step_reducing<any_schedule> && block_ending<any_schedule> && verifying<any_schedule>);
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void any_schedule::check(const sequence_shape& g, const model_info& m) const {
+  rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
+}
+
+UNMASK_LIBRARY void any_schedule::check_attention(const model_info& m) const {
+  rule.visit_on_host([&m](const auto& r) { detail::check_attention(r, m); });
+}
+
+UNMASK_LIBRARY index_t any_schedule::reach(const sequence_shape& g) const {
+  return rule.visit_on_host([&g](const auto& r) {
+    if constexpr (reaching<std::remove_cvref_t<decltype(r)>>) {
+      return r.reach(g);
+    } else {
+      return math::min(g.block_length, g.length - g.prompt_length);
+    }
+  });
+}
+#endif
 
 /// Stops selected at run time: at most `capacity`, called in written order.
 struct any_stops

@@ -88,10 +88,17 @@ class choice_of {
     return index_ == index_of<V>();
   }
 
+  /// True if the value's type has a trait: does<&part_traits::reduces>().
+  template <bool part_traits::* Trait>
+  [[nodiscard]] UNMASK_HD bool does() const {
+    constexpr std::uint64_t types = types_that<Trait>(std::index_sequence_for<T...>{});
+    return ((types >> index_) & 1U) != 0;
+  }
+
   /// The statistics that the value reads.
   [[nodiscard]] statistics required_now() const {
-    return visit_on_host(
-        [](const auto& value) { return std::remove_cvref_t<decltype(value)>::required; });
+    constexpr statistics all[] = {T::required...};
+    return all[index_];
   }
 
   /// Calls use(value) with the value in its own type; the result type is the same for all of them.
@@ -150,6 +157,13 @@ class choice_of {
     std::uint8_t found = 0;
     ((found = std::is_same_v<V, T> ? at : found, ++at), ...);
     return found;
+  }
+
+  // The types that have a trait: bits.
+  template <bool part_traits::* Trait, std::size_t... I>
+  [[nodiscard]] UNMASK_HD static constexpr std::uint64_t types_that(std::index_sequence<I...>) {
+    static_assert(sizeof...(I) <= 64, "a stage has at most 64 parts by name, own ones included");
+    return ((std::uint64_t{traits_of<T>.*Trait} << I) | ... | 0U);
   }
 
   // A function of its own: its instructions do not lie between those of the first type, which most
@@ -215,6 +229,15 @@ struct choice_list {
     bool any = false;
     for (index_t i = 0; i < count; ++i) {
       any = any || rules[i].template holds<Part>();
+    }
+    return any;
+  }
+  /// True if the type of a value has a trait.
+  template <bool part_traits::* Trait>
+  [[nodiscard]] UNMASK_HD bool any_does() const {
+    bool any = false;
+    for (index_t i = 0; i < count; ++i) {
+      any = any || rules[i].template does<Trait>();
     }
     return any;
   }

@@ -99,18 +99,9 @@ class commit_rule_expression {
   /// Gives that part its profile.
   void set_profile(const calibrated_threshold<>& profile) { profile_ = profile; }
 
-  void check(const sequence_shape& g) const {
-    profile_.check(g);
-    for (index_t i = 0; i < size_; ++i) {
-      parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
-    }
-  }
+  UNMASK_LIBRARY void check(const sequence_shape& g) const;
 
-  void check_attention(const model_info& m) const {
-    for (index_t i = 0; i < size_; ++i) {
-      parts_[i].visit_on_host([&m](const auto& operand) { detail::check_attention(operand, m); });
-    }
-  }
+  UNMASK_LIBRARY void check_attention(const model_info& m) const;
 
   /// The maximum that a part declares.
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
@@ -212,5 +203,20 @@ class commit_rule_expression {
   index_t length_ = 0;
   calibrated_threshold<> profile_ = {};
 };
+
+#if UNMASK_DEFINES
+UNMASK_LIBRARY void commit_rule_expression::check(const sequence_shape& g) const {
+  profile_.check(g);
+  for (index_t i = 0; i < size_; ++i) {
+    parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
+  }
+}
+
+UNMASK_LIBRARY void commit_rule_expression::check_attention(const model_info& m) const {
+  for (index_t i = 0; i < size_; ++i) {
+    parts_[i].visit_on_host([&m](const auto& operand) { detail::check_attention(operand, m); });
+  }
+}
+#endif
 
 }  // namespace unmask

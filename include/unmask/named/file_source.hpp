@@ -3,13 +3,8 @@
 
 #include <unmask/core/config.hpp>
 
-#include <cstddef>
-#include <cstdio>
 #include <functional>
-#include <memory>
-#include <stdexcept>
 #include <string>
-#include <sys/stat.h>
 
 /// Host only: the files that the text of a policy names.
 namespace UNMASK_NAMESPACE {
@@ -17,6 +12,26 @@ namespace UNMASK_NAMESPACE {
 /// Returns the contents of a file that a text names. Errors: std::invalid_argument with the reason
 /// if there are none, which does not quote the file.
 using file_source = std::function<std::string(const std::string& name)>;
+
+/// Returns the contents of the regular file of that name, of at most 16 MB.
+[[nodiscard]] UNMASK_LIBRARY std::string contents_of_file(const std::string& name);
+
+/// Returns the contents of the regular file of that name, of at most 1,024 MB: a trace.
+[[nodiscard]] UNMASK_LIBRARY std::string contents_of_trace(const std::string& name);
+
+/// Refuses every file, for texts from others: read_policy(text, no_files).
+[[noreturn]] UNMASK_LIBRARY std::string no_files(const std::string& name);
+
+}  // namespace unmask
+
+#if UNMASK_DEFINES
+#  include <cstddef>
+#  include <cstdio>
+#  include <memory>
+#  include <stdexcept>
+#  include <sys/stat.h>
+
+namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
@@ -43,19 +58,17 @@ namespace detail {
 
 }  // namespace detail
 
-/// Returns the contents of the regular file of that name, of at most 16 MB.
-[[nodiscard]] inline std::string contents_of_file(const std::string& name) {
+UNMASK_LIBRARY std::string contents_of_file(const std::string& name) {
   return detail::contents_of_file(name, 16);
 }
 
-/// Returns the contents of the regular file of that name, of at most 1,024 MB: a trace.
-[[nodiscard]] inline std::string contents_of_trace(const std::string& name) {
+UNMASK_LIBRARY std::string contents_of_trace(const std::string& name) {
   return detail::contents_of_file(name, 1024);
 }
 
-/// Refuses every file, for texts from others: read_policy(text, no_files).
-[[noreturn]] inline std::string no_files(const std::string& /*name*/) {
+UNMASK_LIBRARY std::string no_files(const std::string& /*name*/) {
   throw std::invalid_argument("the text names a file, which it may not");
 }
 
 }  // namespace unmask
+#endif

@@ -3,6 +3,7 @@
 
 #include <unmask/named/known_part.hpp>
 #include <unmask/named/named_policy.hpp>
+#include <unmask/named/policy_text.hpp>
 
 #include <algorithm>
 #include <span>

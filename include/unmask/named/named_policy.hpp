@@ -8,7 +8,7 @@
 #include <unmask/named/any_logits_processor.hpp>
 #include <unmask/named/any_ranking.hpp>
 #include <unmask/named/any_schedule.hpp>
-#include <unmask/named/policy_text.hpp>
+#include <unmask/named/policy_text_error.hpp>
 #include <unmask/policy/beam.hpp>
 #include <unmask/policy/drafts.hpp>
 #include <unmask/policy/lookahead.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/known_part.hpp>
+#include <unmask/named/argument_values.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
 
 #include <array>

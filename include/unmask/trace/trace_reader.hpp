@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
-#include <unmask/named/policy_text.hpp>
+#include <unmask/named/policy_text_error.hpp>
 #include <unmask/text/json_reader.hpp>
 #include <unmask/trace/trace_head.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named/policy_text.hpp>
 #include <unmask/named/read_policy.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
 #include <unmask/policy/presets/methods.hpp>
