@@ -12,8 +12,9 @@
 ///
 /// Errors: calls return a status. After an error unmask_last_error() names, for the calling thread,
 /// the argument, its value and the rule, and nothing was changed. No exception leaves a call. One
-/// thread at a time may use a session; sessions are independent. After unmask_create() only calls
-/// that fail allocate memory.
+/// thread at a time may use a session; sessions are independent. After unmask_create() memory is
+/// allocated only by calls that fail, and by unmask_start() for a sequence that needs more than its
+/// slot has: another policy, soft tokens, constraints.
 ///
 /// On a device (unmask_options::memory_space, in a library built with one) tokens and logits are
 /// device memory; all other pointers are host memory. unmask_start() and unmask_supply() only
@@ -320,7 +321,7 @@ UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);
 /// Checks a policy's text: the status and error of unmask_create() for a session on the host with
-/// valid options. On a device a library may support fewer policies.
+/// valid options.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
 /// The same for a session with these unmask_options::flags.
 UNMASK_API unmask_status unmask_check_policy_with(const char* policy, uint32_t flags);

@@ -155,8 +155,8 @@ UNMASK_API unmask_status unmask_device_positions(unmask_session* session,
                                                  unmask_device_list* positions);
 /// unmask_at_layer() on a device, of `count` segments together, ascending; `now` and `stored` have
 /// one structure for each, all of one kind, and `rows` receives as many lists. Enqueues one or two
-/// launches for each 16 segments of one type of policy and does not synchronise. The rows of `now`
-/// are `most` of the positions; those past the number of positions are ignored.
+/// launches for each 16 segments and does not synchronise. The rows of `now` are `most` of the
+/// positions; those past the number of positions are ignored.
 UNMASK_API unmask_status unmask_device_at_layer(unmask_session* session,
                                                 int32_t layer,
                                                 const int32_t* segments,
