@@ -13,10 +13,10 @@ namespace UNMASK_NAMESPACE {
 /// if there are none, which does not quote the file.
 using file_source = std::function<std::string(const std::string& name)>;
 
-/// Returns the contents of the regular file of that name, of at most 16 MB.
+/// Reads the regular file `name`, of at most 16 MB.
 [[nodiscard]] UNMASK_LIBRARY std::string contents_of_file(const std::string& name);
 
-/// Returns the contents of the regular file of that name, of at most 1,024 MB: a trace.
+/// Reads the regular file `name`, of at most 1,024 MB: a trace.
 [[nodiscard]] UNMASK_LIBRARY std::string contents_of_trace(const std::string& name);
 
 /// Refuses every file, for texts from others: read_policy(text, no_files).
