@@ -75,6 +75,16 @@ struct read_space {
   std::conditional_t<keeps_columns<S, Policy>, keep_room<Policy>, no_keep_room> keep;
   /// Written by lane 0, read by all.
   bool verdict;
+
+  /// The transform, for the registers of a thread. One without members is never written.
+  [[nodiscard]] UNMASK_HD auto own_transform() const {
+    using type = decltype(transform);
+    if constexpr (std::is_empty_v<type>) {
+      return type{};
+    } else {
+      return transform;
+    }
+  }
 };
 
 namespace detail {
@@ -167,7 +177,7 @@ UNMASK_HD void cut_row(const auto& b,
     read_again<Exponential>(b,
                             m.row(from.branch, i),
                             space.row,
-                            space.transform,
+                            space.own_transform(),
                             m.kept_apart(from.branch, i),
                             step::truncation_of(*m.policy),
                             device_view.shape.run_chunks,
@@ -231,17 +241,9 @@ UNMASK_HD void read_position(const auto& b,
   if (!space.verdict) {
     return;
   }
-  const auto transform = [&] {  // in registers
-    using type = decltype(space.transform);
-    if constexpr (std::is_empty_v<type>) {
-      return type{};
-    } else {
-      return space.transform;
-    }
-  }();
   const bool through = read_row<S, Exponential>(b,
                                                 space.row,
-                                                transform,
+                                                space.own_transform(),
                                                 run,
                                                 device_view.shape.run_chunks,
                                                 space.at,

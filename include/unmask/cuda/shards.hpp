@@ -188,7 +188,7 @@ UNMASK_HD void read_shard(const auto& b,
   if (run < shard.runs) {
     const bool through = read_row<Policy::required, Exponential>(b,
                                                                  space.read.row,
-                                                                 space.read.transform,
+                                                                 space.read.own_transform(),
                                                                  space.run.index,
                                                                  shard.run_chunks,
                                                                  space.read.at,
