@@ -17,9 +17,9 @@ import time
 
 import numpy as np
 
-from constraint_tables import ORDER, PERSON
+from constraint_tables import PERSON, RECORD, order
 
-LANGUAGES = {"date": "[0-9]{4}-[0-9]{2}-[0-9]{2}", "person": PERSON, "order": ORDER}
+LANGUAGES = {"date": "[0-9]{4}-[0-9]{2}-[0-9]{2}", "person": PERSON, "record": RECORD, "order": order(60, 20)}
 LONGEST, STRINGS, SPECIAL = 128, 4, 293  # tokens of a string, strings, tokens without text
 
 

@@ -17,22 +17,29 @@ from unmask import constraints
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
           "required": ["name", "age"]}
-ITEM = {"type": "object", "properties": {"sku": {"type": "string", "maxLength": 20}, "count": {"type": "integer"},
-                                         "price": {"type": "number"}}, "required": ["sku", "count", "price"]}
-ORDER = {
-    "type": "object",
-    "properties": {
+KINDS = [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"enum": ["low", "middle", "high"]},
+         {"type": "number"}, {"type": "array", "items": {"type": "string"}}, {"type": "string", "format": "date"}]
+NAMES = ("name city street country phone email birthday height weight status active priority language currency timezone "
+         "employer salary manager department project").split()
+RECORD = {"type": "object", "properties": {n: KINDS[i % len(KINDS)] for i, n in enumerate(NAMES)}, "required": NAMES}
+
+
+def order(most, few):
+    """An order whose strings have at most so many characters."""
+    item = {"type": "object", "properties": {"sku": {"type": "string", "maxLength": few}, "count": {"type": "integer"},
+                                             "price": {"type": "number"}}, "required": ["sku", "count", "price"]}
+    customer = {"type": "object", "properties": {"name": {"type": "string", "maxLength": most},
+                                                 "vip": {"type": "boolean"}}, "required": ["name", "vip"]}
+    properties = {
         "id": {"type": "string", "format": "uuid"},
         "date": {"type": "string", "format": "date"},
         "status": {"enum": ["open", "paid", "shipped"]},
-        "customer": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 60},
-                                                      "vip": {"type": "boolean"}}, "required": ["name", "vip"]},
-        "items": {"type": "array", "items": ITEM},
-        "note": {"anyOf": [{"type": "string", "maxLength": 60}, {"type": "null"}]},
+        "customer": customer,
+        "items": {"type": "array", "items": item},
+        "note": {"anyOf": [{"type": "string", "maxLength": most}, {"type": "null"}]},
         "total": {"type": "number"},
-    },
-    "required": ["id", "date", "status", "customer", "items", "note", "total"],
-}
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def main():
@@ -42,11 +49,12 @@ def main():
     options = {"states": 1 << 16, "timeout": 300.0, "memory": 8 << 30}
     languages = {
         "date": constraints.regex("[0-9]{4}-[0-9]{2}-[0-9]{2}", words, **options),
-        "person": constraints.regex(json_schema.build_regex_from_schema(json.dumps(PERSON)), words, **options),
         "json2": constraints.json_object(words, depth=2, **options),
         "json3": constraints.json_object(words, depth=3, **options),
-        "order": constraints.regex(json_schema.build_regex_from_schema(json.dumps(ORDER)), words, **options),
     }
+    schemas = {"person": PERSON, "record": RECORD, "order12": order(12, 4), "order26": order(26, 8), "order": order(60, 20)}
+    for name, schema in schemas.items():
+        languages[name] = constraints.regex(json_schema.build_regex_from_schema(json.dumps(schema)), words, **options)
     for name, language in languages.items():
         constraints.save(language, folder / f"{name}.dfa")
     if len(sys.argv) > 2:

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <malloc.h>
 #include <memory>
 #include <random>
 #include <string>
@@ -116,6 +117,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "usage: %s VOCABULARY TABLE...\n", arguments[0]);
     return 2;
   }
+  // Each memory is new: without this a second one would be the pages that the first one has freed.
+  mallopt(M_MMAP_THRESHOLD, 1 << 16);
   std::ifstream file(arguments[1], std::ios::binary);
   const std::string all((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<std::string_view> words;

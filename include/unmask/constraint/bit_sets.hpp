@@ -19,7 +19,8 @@ struct free_memory {
   void operator()(void* data) const { std::free(data); }
 };
 
-/// Zeroed memory for `count` numbers. Pages that are never used take no memory.
+/// Zeroed memory for `count` numbers. Pages that are never used take no memory. Those at the
+/// beginning are fetched at once, so that the first steps need not wait for them.
 template <class T>
 [[nodiscard]] std::unique_ptr<T[], free_memory> zeroed(std::size_t count) {
   auto* const data = static_cast<T*>(std::calloc(count > 0 ? count : 1, sizeof(T)));
@@ -29,6 +30,11 @@ template <class T>
 #else
     raise<std::runtime_error>("out of memory");
 #endif
+  }
+  constexpr std::size_t page = 4096;
+  volatile char* const bytes = reinterpret_cast<char*>(data);
+  for (std::size_t i = 0; i < count * sizeof(T) / 16 && i < (std::size_t{1} << 21U); i += page) {
+    bytes[i] = 0;
   }
   return std::unique_ptr<T[], free_memory>(data);
 }
@@ -42,7 +48,8 @@ template <class T>
   return p;
 }
 
-/// Sets of bits of one width, each stored once and named by an index. A set never changes.
+/// Sets of bits of one width, each stored once and named by an index. A set never changes. The
+/// table begins with a small part of its memory, so that few sets touch few pages.
 class bit_sets {
  public:
   static constexpr std::uint32_t none = 0xffffffffU;
@@ -50,13 +57,15 @@ class bit_sets {
   bit_sets(std::size_t words, std::uint32_t capacity)
       : words_(words)
       , capacity_(capacity)
-      , mask_(power_of_two(2 * std::size_t{capacity}) - 1)
+      , last_mask_(power_of_two(2 * std::size_t{capacity}) - 1)
+      , mask_(last_mask_ < first_mask ? last_mask_ : first_mask)
       , bits_(zeroed<std::uint64_t>(words * capacity))
-      , table_(zeroed<entry>(mask_ + 1)) {}
+      , tags_(zeroed<std::uint32_t>(capacity))
+      , table_(zeroed<entry>(last_mask_ + 1)) {}
 
   /// Bytes that one set takes.
   [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t words) {
-    return 8 * words + 4 * sizeof(entry);
+    return 8 * words + 4 * sizeof(entry) + sizeof(std::uint32_t);
   }
   [[nodiscard]] std::size_t words() const { return words_; }
   [[nodiscard]] std::uint32_t size() const { return size_; }
@@ -68,9 +77,8 @@ class bit_sets {
   /// The index of a set equal to `set`, which is added if there is none; `none` if it would have to
   /// be added and there is no room.
   [[nodiscard]] std::uint32_t find_or_add(const std::uint64_t* set) {
-    const std::uint64_t h = hash(set);
-    const auto tag = static_cast<std::uint32_t>(h >> 32U);
-    std::size_t at = static_cast<std::size_t>(h) & mask_;
+    const std::uint32_t tag = hash(set);
+    std::size_t at = tag & mask_;
     while (table_[at].name != 0) {
       const entry e = table_[at];
       if (e.tag == tag && std::memcmp((*this)[e.name - 1], set, 8 * words_) == 0) {
@@ -82,7 +90,11 @@ class bit_sets {
       return none;
     }
     std::memcpy(bits_.get() + words_ * size_, set, 8 * words_);
+    tags_[size_] = tag;
     table_[at] = {tag, ++size_};
+    if (2 * std::size_t{size_} > mask_ && mask_ < last_mask_) {
+      enlarge_table();
+    }
     return size_ - 1;
   }
 
@@ -112,24 +124,41 @@ class bit_sets {
   }
 
  private:
+  static constexpr std::size_t first_mask = 4095;
+
   struct entry {
     std::uint32_t tag;   // of its bits, so that few other sets are looked at
     std::uint32_t name;  // index + 1; 0 is empty
   };
 
-  [[nodiscard]] std::uint64_t hash(const std::uint64_t* set) const {
+  void enlarge_table() {
+    const std::size_t larger = 8 * (mask_ + 1) - 1;
+    std::memset(static_cast<void*>(table_.get()), 0, sizeof(entry) * (mask_ + 1));
+    mask_ = larger < last_mask_ ? larger : last_mask_;
+    for (std::uint32_t i = 0; i < size_; ++i) {
+      std::size_t at = tags_[i] & mask_;
+      while (table_[at].name != 0) {
+        at = (at + 1) & mask_;
+      }
+      table_[at] = {tags_[i], i + 1};
+    }
+  }
+
+  [[nodiscard]] std::uint32_t hash(const std::uint64_t* set) const {
     std::uint64_t h = 0;
     for (std::size_t w = 0; w < words_; ++w) {
       h = (h ^ set[w]) * 0x9e3779b97f4a7c15U;
       h ^= h >> 29U;
     }
-    return mixed_bits(h);
+    return static_cast<std::uint32_t>(mixed_bits(h) >> 32U);
   }
 
   std::size_t words_;
   std::uint32_t capacity_;
-  std::size_t mask_;
+  std::size_t last_mask_;
+  std::size_t mask_;  // of the part of the table in use
   std::unique_ptr<std::uint64_t[], free_memory> bits_;
+  std::unique_ptr<std::uint32_t[], free_memory> tags_;
   std::unique_ptr<entry[], free_memory> table_;
   std::uint32_t size_ = 0;
 };

@@ -32,10 +32,10 @@ struct token_transition {
 
 namespace detail::constraints {
 
-/// Lifts an automaton over bytes to the tokens of a vocabulary. Errors: std::invalid_argument for a
-/// malformed automaton, one with too many states, and one of which no string can be written.
-/// Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for 1,200 states and
-/// 150,000 tokens.
+/// Lifts the smallest automaton of the same language to the tokens of a vocabulary. Errors:
+/// std::invalid_argument for a malformed automaton, one with too many states, and one of which no
+/// string can be written. Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for
+/// 1,200 states and 150,000 tokens.
 [[nodiscard]] UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
                                                   const vocabulary_data& words,
                                                   std::uint32_t most_states);

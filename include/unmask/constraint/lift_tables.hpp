@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/constraint/lift.hpp>
+#include <unmask/constraint/minimal.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -181,11 +182,15 @@ UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
                                     const vocabulary_data& words,
                                     std::uint32_t most_states) {
   validate(bytes);
-  const byte_table a = trimmed(bytes);
-  const std::size_t states = a.accepting.size();
-  if (states == 0) {
+  byte_table a = trimmed(bytes);
+  if (a.accepting.empty()) {
     message().add("constraint: the automaton accepts no string").refuse();
   }
+  if (a.accepting.size() / 4 > most_states) {  // too many to look for the smallest automaton
+    check_states(a.accepting.size(), most_states);
+  }
+  a = minimal(a);
+  const std::size_t states = a.accepting.size();
   check_states(states + (words.ends.empty() ? 0 : 1), most_states);
   const trie& t = words.texts;
   std::vector<column_hash> columns(t.texts());
