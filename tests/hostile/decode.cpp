@@ -254,9 +254,18 @@ class decoder {
     const auto count = static_cast<index_t>(tokens.size());
     std::vector<constrained_field> fields;
     for (const field_plan& f : q.fields) {
+      std::uint32_t state = from_start;
+      for (const token_id v : f.before) {
+        state = constraint_->after(state, v);
+        if (state == dead_state) {
+          throw refusal("no string of the language has the tokens before a field");
+        }
+      }
       fields.push_back({.language = &*constraint_,
                         .first = f.first,
                         .last = f.last,
+                        .tokens_after = f.tokens_after,
+                        .state = state,
                         .fill = f.fill,
                         .read_again = f.read_again});
     }

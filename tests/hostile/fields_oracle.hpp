@@ -25,7 +25,6 @@ class fields_oracle {
     const testing::language& l = *s.language;
     vocab_ = static_cast<std::size_t>(s.model.vocab);
     states_ = l.bytes.accepting.size();
-    start_ = set{1} << l.bytes.start;
     ends_ = set{1} << states_;  // after an EOS token
     for (std::size_t state = 0; state <= states_; ++state) {
       const bool is_end = state == states_;
@@ -37,6 +36,24 @@ class fields_oracle {
                         : next == testing::language::ended ? set{1} << states_
                                                            : set{1} << next);
       }
+    }
+    for (const field_plan& f : q.fields) {
+      const std::uint32_t state = l.walk(f.before);
+      starts_.push_back(state == dead_state                 ? 0
+                        : state == testing::language::ended ? set{1} << states_
+                                                            : set{1} << state);
+      // The states from which so many tokens end a string; an EOS token may follow another.
+      set after = ends_;
+      const std::size_t steps =
+          f.tokens_after == any_number ? states_ + 1 : static_cast<std::size_t>(f.tokens_after);
+      for (std::size_t i = 0; i < steps; ++i) {
+        set earlier = f.tokens_after == any_number ? after : 0;
+        for_each_move(std::vector<bool>(vocab_, true), [&](std::size_t from, set to) {
+          earlier |= (after & to) != 0 ? set{1} << from : 0;
+        });
+        after = earlier;
+      }
+      ends_of_.push_back(after);
     }
   }
 
@@ -55,11 +72,12 @@ class fields_oracle {
   };
   [[nodiscard]] answer of(const auto& usable, const auto& token) const {
     answer a;
-    for (const field_plan& f : q_.fields) {
+    for (std::size_t k = 0; k < q_.fields.size(); ++k) {
+      const field_plan& f = q_.fields[k];
       const index_t first = q_.shape.prompt_length + f.first;
       const auto size = static_cast<std::size_t>(f.last - f.first);
-      std::vector<set> before(size + 1, start_);
-      std::vector<set> after(size + 1, ends_);  // from which the rest can be written
+      std::vector<set> before(size + 1, starts_[k]);
+      std::vector<set> after(size + 1, ends_of_[k]);  // from which the rest can be written
       std::vector<std::vector<bool>> may(size);
       for (std::size_t i = 0; i < size; ++i) {
         const index_t p = first + static_cast<index_t>(i);
@@ -77,7 +95,7 @@ class fields_oracle {
           after[i] |= (after[i + 1] & to) != 0 ? set{1} << from : 0;
         });
       }
-      a.can_be_completed = a.can_be_completed && (after[0] & start_) != 0;
+      a.can_be_completed = a.can_be_completed && (after[0] & starts_[k]) != 0;
       for (std::size_t i = 0; i < size; ++i) {
         const index_t p = first + static_cast<index_t>(i);
         std::vector<bool>& here = a.possible[p];
@@ -111,9 +129,10 @@ class fields_oracle {
   const sequence_plan& q_;
   std::size_t vocab_ = 0;
   std::size_t states_ = 0;
-  set start_ = 0;
   set ends_ = 0;
-  std::vector<set> next_;  ///< by state and token
+  std::vector<set> next_;     ///< by state and token
+  std::vector<set> starts_;   ///< by field
+  std::vector<set> ends_of_;  ///< by field: from which the tokens after it end a string
 };
 
 }  // namespace unmask::hostile

@@ -77,10 +77,26 @@ sequence_plan random_sequence(
 }
 
 /// Fields of an answer: all of it, a part, or two parts with a free position between them.
-std::vector<field_plan> random_fields(dice& d, const sequence_plan& q) {
+std::vector<field_plan> random_fields(dice& d, const sequence_plan& q, const testing::language& l) {
   const index_t answer = q.shape.length - q.shape.prompt_length;
-  const auto field = [&d](index_t first, index_t last) {
-    return field_plan{first, last, d.chance(0.7), d.chance(0.2)};
+  const auto field = [&](index_t first, index_t last) {
+    field_plan f;
+    f.first = first;
+    f.last = last;
+    f.fill = d.chance(0.7);
+    f.read_again = d.chance(0.2);
+    if (d.chance(0.2)) {
+      f.tokens_after = d.chance(0.3) ? any_number : d.within(1, 6);
+    }
+    if (d.chance(0.2)) {
+      for (int tries = 0; tries < 8; ++tries) {  // a random token seldom continues a string
+        f.before.push_back(d.within(0, l.model.vocab - 1));
+        if (l.walk(f.before) == dead_state) {
+          f.before.pop_back();
+        }
+      }
+    }
+    return f;
   };
   if (d.chance(0.6)) {
     return {field(0, answer)};
@@ -133,7 +149,7 @@ scenario random_scenario(dice& d, case_size size) {
     for (sequence_plan& q : s.sequences) {
       // Tokens that are given rarely fit.
       if (d.chance(q.editable.empty() ? 0.8 : 0.2)) {
-        q.fields = random_fields(d, q);
+        q.fields = random_fields(d, q, *s.language);
       }
     }
   }
@@ -197,6 +213,12 @@ std::string description(const scenario& s) {
     for (const field_plan& f : q.fields) {
       out << ", field [" << f.first << ", " << f.last << ")" << (f.fill ? "" : " without filling")
           << (f.read_again ? ", read again" : "");
+      if (f.tokens_after != 0) {
+        out << ", tokens after it " << f.tokens_after;
+      }
+      for (std::size_t k = 0; k < f.before.size(); ++k) {
+        out << (k == 0 ? ", before it " : " ") << f.before[k];
+      }
     }
     if (!q.suppressed.empty()) {
       out << ", suppressed";
@@ -262,6 +284,12 @@ std::vector<scenario> smaller(const scenario& s) {
       }
       if (q.fields[k].read_again) {
         change([k](sequence_plan& y) { y.fields[k].read_again = false; });
+      }
+      if (q.fields[k].tokens_after != 0) {
+        change([k](sequence_plan& y) { y.fields[k].tokens_after = 0; });
+      }
+      if (!q.fields[k].before.empty()) {
+        change([k](sequence_plan& y) { y.fields[k].before.pop_back(); });
       }
     }
     if (q.joins > 0) {

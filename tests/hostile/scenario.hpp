@@ -23,6 +23,8 @@ struct field_plan {
   index_t last = 0;
   bool fill = true;
   bool read_again = false;
+  index_t tokens_after = 0;
+  std::vector<token_id> before;  ///< tokens before it; its state is the one after them
 };
 
 /// A sequence and when it comes and goes.
