@@ -289,7 +289,7 @@ unmask_status unmask_start(unmask_session* session,
     s.reserve(fields.empty() ? 0 : static_cast<std::size_t>(s.capacity.length));
     const unmask::sequence_shape shape = shape_of(q);
     if (s.replay != nullptr) {
-      s.replay->check_editable(options.editable, shape);
+      s.replay->check_start(options, shape);
     }
     std::shared_ptr<const unmask::trace_policy> policy;
     if (s.trace) {

@@ -74,6 +74,9 @@ class replay_table {
   [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_; }
   /// A byte for each position, 0 = fixed: start_options::editable.
   [[nodiscard]] const std::vector<std::uint8_t>& editable() const { return editable_; }
+  /// Whether a constraint filled positions in a step. The sequence must then be started with the
+  /// same constraint, which fills them again.
+  [[nodiscard]] bool has_filled() const { return has_filled_; }
 
  private:
   enum class state : std::uint8_t { fixed, masked, committed };
@@ -137,17 +140,17 @@ class replay_table {
       fail(step, step.score.first, "the scored range must lie in the answer");
     }
     const auto first = static_cast<index_t>(entries_.size());
-    index_t before = step.score.first - 1;
+    index_t before = g.prompt_length - 1;
     for (std::size_t i = 0; i < step.position.size(); ++i) {
       const index_t p = step.position[i];
-      if (step.outcome[i] == candidate_outcome::filled) {
-        fail(step, p, "a constraint filled it, which a replay has not: record without filling");
-      }
-      if (p <= before || p >= step.score.last) {
+      const bool is_filled = step.outcome[i] == candidate_outcome::filled;
+      if (p <= before || p >= length() || (!is_filled && !step.score.contains(p))) {
         fail(step, p, "positions must ascend within the scored range");
       }
       before = p;
-      if (step.outcome[i] == candidate_outcome::from_branch) {
+      if (is_filled) {
+        fill(step, p, step.token[i]);
+      } else if (step.outcome[i] == candidate_outcome::from_branch) {
         commit_before(step, p, step.token[i]);
       } else {
         entries_.push_back({p, step.token[i], action_of(step, i)});
@@ -159,6 +162,18 @@ class replay_table {
     steps_.back().first_move = first_move;
     steps_.back().last_move = first_move;
     view_.reach = std::max(view_.reach, step.score.size());
+  }
+
+  // The constraint fills it again.
+  void fill(const traced_step& step, index_t position, token_id token) {
+    check_token(step, position, token);
+    check_written(step, position, token);
+    place& now = text_[static_cast<std::size_t>(position)];
+    if (now.is != state::masked) {
+      fail(step, position, "it is not masked, there is nothing to fill");
+    }
+    now = {token, state::committed};
+    has_filled_ = true;
   }
 
   // Commits the token of a branch in the step before.
@@ -182,9 +197,10 @@ class replay_table {
     const index_t p = step.position[i];
     place& now = text_[static_cast<std::size_t>(p)];
     const candidate_outcome outcome = step.outcome[i];
-    const bool was_committed = outcome == candidate_outcome::replaced ||
-                               outcome == candidate_outcome::remasked ||
-                               outcome == candidate_outcome::kept;
+    const bool was_committed =
+        outcome == candidate_outcome::replaced || outcome == candidate_outcome::remasked ||
+        outcome == candidate_outcome::kept ||
+        (outcome == candidate_outcome::refused && now.is == state::committed);
     if (now.is != (was_committed ? state::committed : state::masked)) {
       fail(step,
            p,
@@ -313,6 +329,7 @@ class replay_table {
   std::vector<replay_step> steps_;
   std::vector<replay_entry> entries_;
   std::vector<replay_move> moves_;
+  bool has_filled_ = false;
 };
 
 }  // namespace unmask

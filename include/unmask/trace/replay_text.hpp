@@ -39,9 +39,15 @@ class loaded_replay {
   /// The policy that replays it; it points to the table.
   [[nodiscard]] named_policy policy() const { return recorded_.replaying(table_.view()); }
 
-  /// Checks the bytes of start_options::editable for a sequence of the trace's length. Errors:
-  /// std::invalid_argument with the first position that is masked in one of the two only.
-  void check_editable(std::span<const std::uint8_t> editable, const sequence_shape& shape) const {
+  /// Checks the options of a start for a sequence of the trace's length. Errors:
+  /// std::invalid_argument with the first position that is masked in one of the two only, and for a
+  /// trace with filled positions without a constraint.
+  void check_start(const start_options& options, const sequence_shape& shape) const {
+    if (table_.has_filled() && options.constraints.empty()) {
+      throw std::invalid_argument("replay: a constraint filled positions of the trace: start the "
+                                  "sequence with the same constraint");
+    }
+    const std::span<const std::uint8_t> editable = options.editable;
     const std::vector<std::uint8_t>& traced = table_.editable();
     const auto length =
         std::min(traced.size(), static_cast<std::size_t>(std::max(shape.length, 0)));

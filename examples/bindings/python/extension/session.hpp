@@ -261,7 +261,7 @@ class session {
       options.editable = {static_cast<const std::uint8_t*>(editable->data()), editable->shape(0)};
     }
     if (replay_ != nullptr) {
-      replay_->check_editable(options.editable, geometry);
+      replay_->check_start(options, geometry);
     }
     layer_rule wanted = *own_;
     std::optional<unmask::named_policy> parts;
