@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -188,6 +189,41 @@ class Playground(browser.Page):
         fill("prompt", "Q:é")
         wait("!document.getElementById('error').hidden")
         self.assertIn("é", browser.text("error"))
+
+    def test_answers_obey_a_language(self):
+        def row():
+            return js("return [...document.querySelector('#runs tbody tr').cells].map((c) => c.textContent)")
+
+        def choose(language):
+            js("const l = document.getElementById('language'); l.value = arguments[0]; l.dispatchEvent(new Event('change'))", language)
+
+        show("#policy=threshold(0.5)&second=&prompt=J%3Aage+73+name+Eve")
+        languages = js("return playgroundLanguages.map((l) => [l.name, l.expression])")
+        self.assertEqual(len(languages), 4)
+        for name, expression in languages:
+            choose(name)
+            settle()
+            answer, counts = re.fullmatch(r"(.*) (\d+ refused, \d+ filled)", row()[4]).groups()
+            self.assertRegex(answer, f"^(?:{expression})$", name)
+            self.assertEqual(js("return document.getElementById('expression').textContent"), expression)
+            self.assertIn("language=" + name.split()[0], js("return location.hash"))
+        choose("JSON with age and name")
+        settle()
+        answer, filled = re.fullmatch(r"(.*) \d+ refused, (\d+) filled", row()[4]).groups()
+        self.assertEqual(json.loads(answer), {"age": 73, "name": "Eve"})
+        self.assertGreater(int(filled), 10)
+        choose("words")
+        fill("words", "yes | no | perhaps")
+        wait("document.querySelector('#runs tbody tr').cells[4].textContent.match(/^(yes|no|perhaps) /)")
+        choose("table")  # none is chosen yet: any text
+        settle()
+        self.assertNotIn("refused", row()[4])
+        with tempfile.NamedTemporaryFile(suffix=".dfa") as wrong:
+            wrong.write(b"no table")
+            wrong.flush()
+            browser.driver.find_element("id", "table").send_keys(wrong.name)
+            wait("!document.getElementById('language-error').hidden")
+            self.assertIn("no byte table", shown_error("language"))
 
     def test_typing_decodes(self):
         show()

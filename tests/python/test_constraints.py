@@ -129,6 +129,23 @@ def test_an_index_gives_the_same_language(words):
     assert accepted > 50
 
 
+@pytest.mark.parametrize(
+    "expression", [r"-?[0-9]+(\.[0-9]+)?", "(ab)+", "[0-9]{2}( [0-9]{2})*", "^(a(ba)*|[0-9]b)$", "a|ab[0-9]"]
+)
+def test_a_string_may_go_on_with_what_is_no_string_yet(words, expression):
+    """Index of outlines-core leaves such bytes out."""
+    c = constraints.regex(expression, words)
+    rng = np.random.default_rng(1)
+    usual = [t for t, text in enumerate(WORDS) if text and set(text) <= set(b"ab01.- ")]
+    accepted = 0
+    for _ in range(6000):
+        string = [int(t) for t in rng.choice(usual, rng.integers(1, 7))]
+        matches = re.fullmatch(expression.strip("^$"), b"".join(WORDS[t] for t in string).decode()) is not None
+        assert c.accepts(string) == matches, string
+        accepted += matches
+    assert accepted > 10
+
+
 def test_one_memory_for_many_requests_of_several_schemas(words):
     session = unmask.Session("threshold(0.5)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=26, window=24, trace=True)
     for seed in range(40):
@@ -194,6 +211,27 @@ def test_traces(words, tmp_path):
     assert report.filled == letters.count("l") + len(lines[0]["sequences"][0]["fixed"])
 
 
+def test_a_replay_fills_what_was_filled(words, tmp_path):
+    path = tmp_path / "decode.jsonl"
+    language = constraints.regex(r"\{([ab]{4}|[cd]{5})\}", words)
+    session = unmask.Session("tokens_per_step(3)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=14, window=12,
+                             trace=str(path))
+    tokens, report = answer(language, length=12, session=session, seed=3)
+    begun = json.loads(path.read_text().splitlines()[0])["sequences"][0]
+    again = np.array(begun["tokens"], np.int32)
+    editable = np.ones(14, bool)
+    editable[[0, 1, *begun["fixed"]]] = False
+    session = unmask.Session(f"replay('{path}')", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=14, window=12)
+    shape = {"prompt_length": 2, "block_length": 12, "editable": editable}
+    with pytest.raises(ValueError, match="a constraint filled positions of the trace"):
+        session.start(0, again, **shape)
+    session.start(0, again, **shape, constraint=language)
+    while (request := session.next()) is not None:
+        session.supply(np.zeros((request.rows, VOCAB), np.float32))
+    assert again[2:].tolist() == tokens.tolist()
+    assert session.report().filled == report.filled - len(begun["fixed"]) > 0
+
+
 def test_the_first_answer_of_the_page_is_what_the_page_says(repository, capsys):
     page = (repository / "include" / "unmask" / "constraint" / "README.md").read_text(encoding="utf-8")
     program, printed = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.S).groups()
@@ -253,6 +291,11 @@ def test_refusals(words):
         answer(constraints.regex("[a]{5}", words), length=3)
     with pytest.raises(ValueError, match="states, the limit is 20"):
         constraints.regex("[a]{50}", words, states=20)
+    for malformed in ("(", "a)(b", "a)|(?:b", "[a"):
+        with pytest.raises(ValueError, match="regex: "):
+            constraints.regex(malformed, words)
+    with pytest.raises(ValueError, match="end of an expression only"):
+        constraints.regex("(a$)|b", words)
     with pytest.raises(ValueError, match="does not go with lookahead"):
         session = unmask.Session("lookahead(2) + threshold(0.9)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=8,
                                  window=8, branches=2, trace=True)

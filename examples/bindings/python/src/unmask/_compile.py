@@ -10,19 +10,49 @@ states and the start, a byte for each state that is 1 if it accepts, and 256 num
 from __future__ import annotations
 
 import array
+import re
 import sys
+import warnings
 
 DEAD = 0xFFFFFFFF
+
+
+# What ends each string for outlines-core, the last character of Unicode: its Index leaves out a byte that follows
+# a whole string where the longer one is not whole yet (the second a of abab in (ab)+).
+END = "\U0010ffff".encode()
+
+
+def without_anchors(expression: str) -> str:
+    """The expression without a ^ at its beginning and a $ at its end: all of an answer must match anyway."""
+    text = expression.removeprefix("^")
+    if re.search(r"(?<!\\)(\\\\)*\$\Z", text):
+        text = text[:-1]
+    outside = re.sub(r"\\[^z]|\[\^?\]?(?:\\.|[^\]\\])*\]", "", text, flags=re.DOTALL)  # of classes and escapes
+    if "$" in outside or "\\z" in outside:
+        raise ValueError("$ and \\z may stand at the end of an expression only: all of an answer must match anyway")
+    return text
 
 
 def table_of(expression: str) -> bytes:
     """The table of an expression."""
     from outlines_core import Index, Vocabulary
 
-    index = Index(expression, Vocabulary(256, {bytes([b]): [b] for b in range(256)}))
-    transitions, accepting = index.get_transitions(), set(index.get_final_states())
+    expression = without_anchors(expression)
+    every_byte = Vocabulary(256, {bytes([b]): [b] for b in range(256)})
+    try:
+        re.compile(expression)
+    except Exception:  # perhaps another syntax, perhaps a parenthesis that would close ours
+        Index(expression, every_byte)
+    index = Index(rf"(?:{expression})\x{{10FFFF}}", every_byte)
+    transitions, ended = index.get_transitions(), set(index.get_final_states())
     start = index.get_initial_state()
-    names = {state: i for i, state in enumerate(sorted({start, *transitions, *accepting}))}
+    names = {state: i for i, state in enumerate(sorted({start, *transitions, *ended}))}
+
+    def is_whole(state: int | None) -> bool:
+        for byte in END:
+            state = transitions.get(state, {}).get(byte)
+        return state in ended
+
     next_state = array.array("I", [DEAD]) * (256 * len(names))
     for state, by_byte in transitions.items():
         for byte, after in by_byte.items():
@@ -31,7 +61,7 @@ def table_of(expression: str) -> bytes:
     if sys.byteorder == "big":
         next_state.byteswap()
     head = len(names).to_bytes(4, "little") + names[start].to_bytes(4, "little")
-    return head + bytes(s in accepting for s in names) + next_state.tobytes()
+    return head + bytes(is_whole(s) for s in names) + next_state.tobytes()
 
 
 def file_of(table: bytes) -> bytes:
@@ -63,6 +93,7 @@ def main() -> None:
         except (ImportError, ValueError, OSError):
             pass  # no such limit on this system; that of time still holds
     expression = sys.stdin.buffer.read().decode("utf-8")
+    warnings.simplefilter("ignore")  # of expressions that Python reads in another way
     try:
         table = table_of(expression)
     except Exception as error:  # shown by the caller

@@ -90,7 +90,8 @@ def regex(
     """Strings that match a regular expression from their beginning to their end.
 
     The syntax is that of the Rust crate regex-automata: no look-around, no back references, and `\\d` is a
-    digit of any script. `states` limits the automaton. The expression is compiled in a process of its own
+    digit of any script. A `^` at the beginning and a `$` at the end change nothing, and may stand nowhere else.
+    `states` limits the automaton. The expression is compiled in a process of its own
     that takes at most `timeout` seconds and `memory` bytes, because a request's may take any amount; with
     None it is compiled in this one. Results are kept, the latest 16.
     """
@@ -187,7 +188,8 @@ def from_transitions(
 
     `accepting` are the states in which a string may end. EOS tokens then follow by themselves: transitions of
     EOS tokens are left out. An Index of outlines-core has get_transitions(), get_initial_state() and
-    get_final_states().
+    get_final_states(); up to 0.2.14 it leaves out a token after which a whole string is not whole any more
+    (the second a of abab in (ab)+), which regex() does not.
     """
     ends = set(accepting)
     named = {start, *ends, *transitions, *(n for by in transitions.values() for n in by.values())}
