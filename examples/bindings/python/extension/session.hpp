@@ -260,9 +260,6 @@ class session {
       }
       options.editable = {static_cast<const std::uint8_t*>(editable->data()), editable->shape(0)};
     }
-    if (replay_ != nullptr) {
-      replay_->check_start(options, geometry);
-    }
     layer_rule wanted = *own_;
     std::optional<unmask::named_policy> parts;
     if (policy) {
@@ -276,6 +273,9 @@ class session {
       check_apart(slot, fresh.tokens);
       const std::vector<unmask::constrained_field> constraints = constraints_.of(fields);
       options.constraints = constraints;
+      if (replay_ != nullptr) {
+        replay_->check_start(options, geometry);
+      }
       std::shared_ptr<const unmask::trace_policy> traced;
       if (trace_) {
         unmask::validate_start(
