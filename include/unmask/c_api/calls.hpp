@@ -298,7 +298,8 @@ unmask_status unmask_start(unmask_session* session,
         policy = std::make_shared<const unmask::trace_policy>(
             unmask::trace_policy{q.policy, unmask::part_texts(q.policy)});
       }
-      s.trace->reserve(slot, static_cast<std::size_t>(shape.length), policy.get());
+      s.trace->reserve(
+          slot, static_cast<std::size_t>(shape.length), policy.get(), options.soft_tokens);
     }
     s.reserve_answers(q.soft_tokens);
     s.start(slot, q.policy, tokens, count, shape, options);
@@ -308,7 +309,8 @@ unmask_status unmask_start(unmask_session* session,
                       .shape = shape,
                       .tokens = {tokens, static_cast<std::size_t>(shape.length)},
                       .editable = q.editable,
-                      .policy = std::move(policy)},
+                      .policy = std::move(policy),
+                      .soft_tokens = options.soft_tokens},
                      *s.host);
       if (s.host->report(slot).end != unmask::ending::running) {
         check_recording(s);

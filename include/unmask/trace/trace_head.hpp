@@ -70,6 +70,8 @@ struct trace_sequence {
   std::shared_ptr<const trace_policy> policy = {};
   /// Positions that it has at its start, prompt included, if the answer may grow; 0: all.
   index_t begin_length = 0;
+  /// start_options::soft_tokens, so that no step allocates.
+  index_t soft_tokens = 0;
 };
 
 }  // namespace unmask

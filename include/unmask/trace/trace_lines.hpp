@@ -58,27 +58,30 @@ class trace_lines {
 
   /// Makes room for lines about sequences of so many tokens that compute so many layers; the head
   /// has as many tokens and fixed positions as `given`, of so many sequences, whose own policies
-  /// take so many bytes.
+  /// take so many bytes, and has so many soft tokens of a position.
   void reserve(std::size_t length,
                std::size_t layers,
                std::size_t given,
                std::size_t sequences,
-               std::size_t policies) {
+               std::size_t policies,
+               std::size_t soft) {
     constexpr std::size_t names = 512;  // of all members of a line
     constexpr std::size_t whole = 12;   // bytes of a number, with its comma
     constexpr std::size_t real = 17;
     constexpr std::size_t candidate = 3 * whole + 4 * real + 1;
     constexpr std::size_t branch = 96;
     longest_ = std::max(longest_, length);
-    const std::size_t step =
-        names + (longest_ + 1) * (candidate + whole) + max_placed * branch + layers * whole;
+    soft_ = std::max(soft_, soft);
+    const std::size_t step = names + soft_ * longest_ * (2 * whole + 2 * real) +
+                             (longest_ + 1) * (candidate + whole) + max_placed * branch +
+                             layers * whole;
     const std::size_t head = names * (1 + sequences) + given * whole +
                              json_text::most_bytes(head_.model.size()) +
                              policy_bytes(head_.policy, head_.parts) + policies;
     line_.clear();
     line_.reserve(std::max(step, head));
     outcomes_.reserve(longest_ + 1);
-    texts_.reserve(given + 2 * longest_ + 1 + max_placed);
+    texts_.reserve(given + (2 + soft_) * longest_ + 1 + max_placed);
   }
 
   /// Bytes of a policy in a line, at most.
@@ -130,10 +133,12 @@ class trace_lines {
     finish();
   }
 
-  /// Writes a step. `forward` counts the passes of the engine; `winner` is a branch, or -1; `moved`
-  /// are the positions from the first whose text has moved to the end of the text, if it has.
+  /// Writes a step, its candidates and soft tokens. `forward` counts the passes of the engine;
+  /// `winner` is a branch, or -1; `moved` are the positions from the first whose text has moved to
+  /// the end of the text, if it has.
   void step(const slot_in_trace& s,
             std::span<const candidate_entry> all,
+            std::span<const token_probability> soft,
             index_t step,
             std::int64_t forward,
             index_t winner,
@@ -196,6 +201,18 @@ class trace_lines {
       write_tokens(s.tokens.subspan(static_cast<std::size_t>(moved.first),
                                     static_cast<std::size_t>(moved.size())));
       line_.close('}');
+    }
+    if (!soft.empty()) {
+      line_.key("soft");
+      line_.open('{');
+      column("position", soft, &token_probability::position);
+      column("token", soft, &token_probability::token);
+      column("probability", soft, &token_probability::probability);
+      column("share", soft, &token_probability::share);
+      line_.close('}');
+      for (const token_probability& e : soft) {
+        texts_.need(e.token);
+      }
     }
     if (milliseconds >= 0.0) {
       member("milliseconds", milliseconds);
@@ -269,11 +286,12 @@ class trace_lines {
     }
   }
 
-  // One column: a number of each candidate.
-  void column(std::string_view name, std::span<const candidate_entry> all, auto member) {
+  // One column: a number of each candidate, or soft token.
+  template <class Entry>
+  void column(std::string_view name, std::span<const Entry> all, auto member) {
     line_.key(name);
     line_.open('[');
-    for (const candidate_entry& e : all) {
+    for (const Entry& e : all) {
       line_.number(e.*member);
     }
     line_.close(']');
@@ -309,6 +327,7 @@ class trace_lines {
   json_text line_;
   std::string outcomes_;
   std::size_t longest_ = 0;
+  std::size_t soft_ = 0;
   bool ok_ = true;
 };
 

@@ -27,8 +27,9 @@ struct traced_step {
   /// In a step that moved text: the lowest position that moved, and the text from there to its end
   /// after the step.
   index_t first_moved = -1;
-  std::vector<token_id> after;  ///< The tokens from `first_moved`.
-  index_t line = 0;             ///< Its line in the text, from 1.
+  std::vector<token_id> after;          ///< The tokens from `first_moved`.
+  std::vector<token_probability> soft;  ///< The most probable tokens of positions left masked.
+  index_t line = 0;                     ///< Its line in the text, from 1.
 };
 
 /// A sequence of a trace.
@@ -192,6 +193,8 @@ class trace_text_reader {
             in.skip();
           }
         });
+      } else if (key == "soft") {
+        read_soft(in, step);
       } else if (key == "outcome") {
         outcomes = in.string();
       } else if (key == "end") {
@@ -212,6 +215,10 @@ class trace_text_reader {
     if (is_step) {
       if (score.size() != 2) {
         in.fail("\"score\" must have two numbers");
+      }
+      for (token_probability& e : step.soft) {
+        e.slot = step.slot;
+        e.step = step.step;
       }
       step.score = {score[0], score[1]};
       step.keys = keys.size() == 2 ? range{keys[0], keys[1]} : range{0, sequence->shape.length};
@@ -235,6 +242,35 @@ class trace_text_reader {
       }
       sequence->final_tokens = std::move(tokens);
     }
+  }
+
+  static void read_soft(json_reader& in, traced_step& step) {
+    std::size_t columns = 0;
+    const auto column = [&](auto read) {
+      std::size_t i = 0;
+      in.list([&] {
+        if (i == step.soft.size()) {
+          step.soft.emplace_back();
+        }
+        read(step.soft[i++]);
+      });
+      if (++columns > 1 && i != step.soft.size()) {
+        in.fail("the columns of \"soft\" must have as many values");
+      }
+    };
+    in.object([&](std::string_view member) {
+      if (member == "position") {
+        column([&](token_probability& e) { e.position = in.whole<index_t>(); });
+      } else if (member == "token") {
+        column([&](token_probability& e) { e.token = in.whole<token_id>(); });
+      } else if (member == "probability") {
+        column([&](token_probability& e) { e.probability = in.real(0.0F); });
+      } else if (member == "share") {
+        column([&](token_probability& e) { e.share = in.real(0.0F); });
+      } else {
+        in.skip();
+      }
+    });
   }
 
   // The last sequence of a slot.

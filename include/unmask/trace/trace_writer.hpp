@@ -40,9 +40,12 @@ class trace_writer {
       : lines_(std::move(to), std::move(head)) {}
 
   /// Allocates for a sequence of so many tokens in a slot, with a policy of its own if `policy` is
-  /// one, so that start() does not: for a caller that must not fail after it has started the
-  /// session.
-  void reserve(index_t slot, std::size_t length, const trace_policy* policy = nullptr) {
+  /// one and start_options::soft_tokens, so that start() does not: for a caller that must not fail
+  /// after it has started the session.
+  void reserve(index_t slot,
+               std::size_t length,
+               const trace_policy* policy = nullptr,
+               index_t soft_tokens = 0) {
     if (!ok()) {
       return;
     }
@@ -55,6 +58,7 @@ class trace_writer {
     s.passes.reserve(1 + max_branches);
     s.branches.reserve(max_branches);
     longest_ = std::max(longest_, length);
+    soft_tokens_ = std::max(soft_tokens_, soft_tokens);
     if (policy != nullptr) {
       policy_bytes_ =
           std::max(policy_bytes_, detail::trace_lines::policy_bytes(policy->text, policy->parts));
@@ -75,7 +79,7 @@ class trace_writer {
   }
   /// The same without the end: call end(), too.
   void start(const trace_sequence& sequence) {
-    reserve(sequence.slot, sequence.tokens.size(), sequence.policy.get());
+    reserve(sequence.slot, sequence.tokens.size(), sequence.policy.get(), sequence.soft_tokens);
     if (!ok()) {
       return;
     }
@@ -164,6 +168,7 @@ class trace_writer {
         const bool won = !s.branches.empty() && session.planned(s.slot).winner > 0;
         lines_.step(s,
                     session.candidates(s.slot),
+                    soft_tokens_of(session, s.slot),
                     report.forwards - 1,
                     forward_,
                     won ? session.planned(s.slot).winner - 1 : -1,
@@ -218,7 +223,18 @@ class trace_writer {
                    layers,
                    std::max(given, 2 * longest_),
                    slots_.size(),
-                   slots_.size() * policy_bytes_);
+                   slots_.size() * policy_bytes_,
+                   static_cast<std::size_t>(soft_tokens_));
+  }
+
+  // Those of a session that has any; of others none.
+  template <class Session>
+  [[nodiscard]] static std::span<const token_probability> soft_tokens_of(Session& session,
+                                                                         index_t slot) {
+    if constexpr (requires { session.soft_tokens(slot); }) {
+      return session.soft_tokens(slot);
+    }
+    return {};
   }
 
   void write_head() {
@@ -243,6 +259,7 @@ class trace_writer {
   std::vector<std::size_t> first_;  // slots of the sequences of the head
   std::size_t longest_ = 0;         // tokens of a sequence
   std::size_t policy_bytes_ = 0;    // of a sequence's own policy
+  index_t soft_tokens_ = 0;         // of a position of a sequence
   std::int64_t forward_ = 0;
   bool has_head_ = false;
 };

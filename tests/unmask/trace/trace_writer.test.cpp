@@ -2,6 +2,7 @@
 #include <unmask/named_policy.hpp>
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/trace/trace_file.hpp>
+#include <unmask/trace/trace_reader.hpp>
 #include <unmask/trace/trace_writer.hpp>
 #include <unmask/unmask.hpp>
 
@@ -16,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
+#include <tuple>
 
 #include "support/bound_session.hpp"
 #include "support/json_schema.hpp"
@@ -30,6 +33,7 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 
 const std::string folder = UNMASK_TEST_DATA "/../../include/unmask/trace/";
 
@@ -258,6 +262,71 @@ TEST(trace_writer, writes_what_the_session_reports) {
   for (const char letter : std::string("cfherkw")) {
     EXPECT_NE(outcomes.find(letter), std::string::npos) << letter << " does not occur";
   }
+}
+
+TEST(trace_writer, writes_the_soft_tokens_of_a_session_that_has_some) {
+  const json_schema schema(json::parse(contents(folder + "unmask-trace-1.schema.json")));
+  const made_up_model model{.seed = 3, .vocab = 9, .sharpness = 2.0};
+  const sequence_shape shape{.prompt_length = 2, .length = 14, .block_length = 6};
+  for (const index_t count : {0, 1, 3}) {
+    named_session s(read_policy("threshold(0.6)"),
+                    model.info(),
+                    {.length = shape.length, .window = 6, .trace = true});
+    std::string text;
+    trace_writer writer(
+        [&text](std::string_view line) {
+          text += line;
+          return true;
+        },
+        {.model = "m",
+         .info = model.info(),
+         .policy = "threshold(0.6)",
+         .parts = part_texts("threshold(0.6)")});
+    std::vector<token_id> tokens(static_cast<std::size_t>(shape.length), model.info().mask_token);
+    s.start(0, {tokens.data(), shape.length}, shape, {.soft_tokens = count});
+    writer.start({.slot = 0, .shape = shape, .tokens = tokens, .soft_tokens = count}, s);
+    std::vector<std::vector<token_probability>> expected;
+    while (const auto request = s.next()) {
+      writer.request(*request, s);
+      const std::vector<float> logits =
+          requested_rows(*request, tokens, [&](const auto& x, index_t p) {
+            std::vector<float> z(static_cast<std::size_t>(model.vocab));
+            model.row(x, p, z);
+            return z;
+          });
+      s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
+      EXPECT_TRUE(writer.step(s));
+      const auto soft = s.soft_tokens();
+      expected.emplace_back(soft.begin(), soft.end());
+    }
+    for (const json& line : lines_of(text)) {
+      EXPECT_THAT(schema.complaint(line), IsEmpty());
+    }
+    const trace read = read_trace(text);
+    const std::vector<traced_step>& steps = read.sequences[0].steps;
+    ASSERT_EQ(steps.size(), expected.size());
+    std::size_t written = 0;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      ASSERT_EQ(steps[i].soft.size(), expected[i].size());
+      for (std::size_t k = 0; k < expected[i].size(); ++k) {
+        const token_probability& a = steps[i].soft[k];
+        const token_probability& b = expected[i][k];
+        EXPECT_EQ(std::tuple(a.slot, a.position, a.token, a.step, a.probability, a.share),
+                  std::tuple(b.slot, b.position, b.token, b.step, b.probability, b.share));
+        ++written;
+      }
+    }
+    EXPECT_EQ(written > 0, count > 0);
+  }
+  EXPECT_THAT(
+      [] {
+        static_cast<void>(read_trace(
+            R"({"format":"unmask-trace/1","sequences":[{"slot":0,"shape":{},"tokens":[]}]})"
+            "\n"
+            R"({"slot":0,"step":0,"soft":{"position":[1,2],"token":[3]}})"
+            "\n"));
+      },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("the columns of \"soft\"")));
 }
 
 TEST(trace_writer, the_schema_refuses_other_lines) {

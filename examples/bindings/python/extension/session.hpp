@@ -284,7 +284,8 @@ class session {
           traced = std::make_shared<const unmask::trace_policy>(
               unmask::trace_policy{*policy, unmask::part_texts(*policy)});
         }
-        trace_->reserve(slot, static_cast<std::size_t>(fresh.tokens.size()), traced.get());
+        trace_->reserve(
+            slot, static_cast<std::size_t>(fresh.tokens.size()), traced.get(), options.soft_tokens);
       }
       with([&](auto& session) {
         const unmask::tokens_view<std::remove_reference_t<decltype(session)>::space> lent{
@@ -301,7 +302,8 @@ class session {
                        .shape = geometry,
                        .tokens = {now.data(), static_cast<std::size_t>(now.size())},
                        .editable = options.editable.data(),
-                       .policy = std::move(traced)},
+                       .policy = std::move(traced),
+                       .soft_tokens = options.soft_tokens},
                       *host_);
         if (host_->report(slot).end != unmask::ending::running) {
           check_recording();
