@@ -300,11 +300,11 @@ def test_refusals(words):
         session = unmask.Session("lookahead(2) + threshold(0.9)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=8,
                                  window=8, branches=2, trace=True)
         answer(constraints.regex("[a]+", words), length=6, session=session)
-    with pytest.raises(ValueError, match="outlines-core does not take this"):
+    with pytest.raises(ValueError, match="regex: Failed"):
         constraints.regex("(a", words)
     with pytest.raises(ValueError, match="within timeout"):
         constraints.regex(r"(\p{L}{1,60}x){1,60}y", words, timeout=0.3)
-    with pytest.raises(ValueError, match="json_schema: outlines-core does not take"):
+    with pytest.raises(ValueError, match="json_schema: the schema: properties must be"):
         constraints.json_schema({"type": "object", "patternProperties": 3, "properties": 7}, words)
     with pytest.raises(TypeError, match="vocabulary must be Vocabulary, got list"):
         constraints.regex("a", [b"a"])

@@ -24,7 +24,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from . import _compile, _token_bytes
+from . import _compile, _schema, _token_bytes
 from ._unmask import Constraint, Field, Vocabulary
 
 __all__ = ["Constraint", "Field", "Vocabulary", "choice", "from_transitions", "json_object", "json_schema", "read", "regex", "save",
@@ -114,15 +114,10 @@ def json_schema(
     lose the contents, so allow what the model writes. A length of strings in the hundreds counts every
     character and needs as many states: leave maxLength out. Recursion is cut at a depth of 3.
     """
-    core = _core()
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    try:
-        expression = core.json_schema.build_regex_from_schema(text, whitespace)
-    except Exception as error:
-        raise ValueError(f"json_schema: outlines-core does not take this schema: {error}") from None
-    return _lifted("json_schema", expression, vocabulary, states, timeout, memory)
+    return _lifted("json_schema", (text, whitespace), vocabulary, states, timeout, memory)
 
 
 def json_object(
@@ -140,16 +135,7 @@ def json_object(
     """
     if not isinstance(depth, int) or not 1 <= depth <= 3:
         raise ValueError(f"depth must be in [1, 3], got {depth}")
-    text = r'"([^"\\\x00-\x1F\x7F-\x9F]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
-    value = rf"({text}|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null)"
-    member = ""
-    for level in range(depth):
-        w = whitespace
-        pair = f"{text}{w}:{w}{value}"
-        member = rf"\{{{w}({pair}({w},{w}{pair})*{w})?\}}"
-        array = rf"\[{w}({value}({w},{w}{value})*{w})?\]"
-        value = f"({value}|{member}|{array})" if level == 0 else f"({value[1:-1]}|{member}|{array})"
-    return _lifted("json_object", member, vocabulary, states, timeout, memory)
+    return _lifted("json_object", _schema.any_json(depth, whitespace)["object"], vocabulary, states, timeout, memory)
 
 
 def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 4096) -> Constraint:
@@ -238,18 +224,19 @@ def _core() -> Any:
 
 
 def _lifted(
-    call: str, expression: str, words: Vocabulary, states: int, timeout: float | None, memory: int
+    call: str, source: str | tuple[str, str | None], words: Vocabulary, states: int, timeout: float | None, memory: int
 ) -> Constraint:
+    """The constraint of an expression, or of a schema and its whitespace."""
     if not isinstance(words, Vocabulary):
         raise TypeError(f"vocabulary must be Vocabulary, got {type(words).__name__}: unmask.constraints.vocabulary()")
-    if not isinstance(expression, str):
-        raise TypeError(f"expression must be str, got {type(expression).__name__}")
-    key = (expression, id(words), states)
+    if not isinstance(source, (str, tuple)):
+        raise TypeError(f"expression must be str, got {type(source).__name__}")
+    key = (source, id(words), states)
     with _lock:
         if key in _kept and _kept[key][1] is words:
             _kept.move_to_end(key)
             return _kept[key][0]
-    table, accepting, start = _compiled(call, expression, timeout, memory)
+    table, accepting, start = _compiled(call, source, timeout, memory)
     made = Constraint(table, accepting, words, start=start, states=states)
     with _lock:
         _kept[key] = (made, words)
@@ -258,33 +245,35 @@ def _lifted(
     return made
 
 
-def _compiled(call: str, expression: str, timeout: float | None, memory: int) -> tuple[np.ndarray, np.ndarray, int]:
+def _compiled(
+    call: str, source: str | tuple[str, str | None], timeout: float | None, memory: int
+) -> tuple[np.ndarray, np.ndarray, int]:
     _core()
     if timeout is None:
         try:
-            out = _compile.table_of(expression)
+            out = _compile.table_of(source) if isinstance(source, str) else _compile.table_of_schema(*source)
         except Exception as error:
-            raise ValueError(f"{call}: outlines-core does not take this expression: {error}") from None
+            raise ValueError(f"{call}: {error}") from None
     else:
-        out = _compiled_elsewhere(call, expression, timeout, memory)
+        out = _compiled_elsewhere(call, source, timeout, memory)
     count, start = (int.from_bytes(out[i : i + 4], "little") for i in (0, 4))
     accepting = np.frombuffer(out, np.uint8, count, 8)
     table = np.frombuffer(out[8 + count :], "<u4").reshape(count, 256)
     return np.ascontiguousarray(table, np.uint32), accepting.copy(), start
 
 
-def _compiled_elsewhere(call: str, expression: str, timeout: float, memory: int) -> bytes:
+def _compiled_elsewhere(call: str, source: str | tuple[str, str | None], timeout: float, memory: int) -> bytes:
     path = [str(pathlib.Path(_core().__file__).parent.parent), *filter(None, sys.path)]
+    kind, given = ("regex", source) if isinstance(source, str) else ("schema", json.dumps(source))
     command = [sys.executable, "-c",
-               f"import sys, runpy; sys.path[:] = {path!r}; sys.argv = ['', '{memory}']; "
+               f"import sys, runpy; sys.path[:] = {path!r}; sys.argv = ['', '{memory}', '{kind}']; "
                f"runpy.run_path({_compile.__file__!r}, run_name='__main__')"]
     try:
-        done = subprocess.run(command, input=expression.encode(), capture_output=True, timeout=timeout, check=False)
+        done = subprocess.run(command, input=given.encode(), capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
-        raise ValueError(f"{call}: the automaton was not made within timeout = {timeout} s: simplify the "
-                         "expression") from None
+        raise ValueError(f"{call}: the automaton was not made within timeout = {timeout} s: simplify the {kind}") from None
     if done.returncode != 0:
         why = done.stderr.decode(errors="replace").strip().splitlines()
         reason = why[-1] if done.returncode == 3 and why else f"it takes more than memory = {memory} bytes, or fails"
-        raise ValueError(f"{call}: outlines-core does not take this expression: {reason}")
+        raise ValueError(f"{call}: {reason}")
     return done.stdout
