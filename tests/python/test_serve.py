@@ -353,6 +353,8 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"temprature": 1}, "temprature", "there is no field \"temprature\"; did you mean temperature?"),
     (CHAT, {"response_format": {"type": "xml"}}, "response_format", "of type text, json_object or json_schema"),
     (CHAT, {"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "must be an object, got null"),
+    (CHAT, {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}}},
+     "response_format", "/uniqueItems: this keyword is not kept"),
     (CHAT, {"regex": "(["}, "regex", "regex: Failed to build DFA"),
     (CHAT, {"regex": "a{50}"}, None, "tokens"),  # an answer of 40 has no room for it
     (TEXT, {"prompt": None}, "prompt", "prompt must be a string or a list of tokens"),

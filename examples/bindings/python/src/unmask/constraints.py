@@ -107,12 +107,13 @@ def json_schema(
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
-    """JSON that a schema describes: a dict, its text, or a class of pydantic.
+    """JSON that obeys every keyword of a schema: a dict, its text, or a class of pydantic.
 
+    A keyword that is not kept is refused with its place (ValueError); the page on constraints lists those that are.
     Properties stand in the order of the schema. `whitespace` is an expression for the space between
     elements, `[ ]?` by default. A layout that the model would not write itself keeps the syntax and may
     lose the contents, so allow what the model writes. A length of strings in the hundreds counts every
-    character and needs as many states: leave maxLength out. Recursion is cut at a depth of 3.
+    character and needs as many states: leave maxLength out. A reference is followed within itself three times.
     """
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
