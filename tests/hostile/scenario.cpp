@@ -85,8 +85,8 @@ std::vector<field_plan> random_fields(dice& d, const sequence_plan& q, const tes
     f.last = last;
     f.fill = d.chance(0.7);
     f.read_again = d.chance(0.2);
-    if (d.chance(0.2)) {
-      f.tokens_after = d.chance(0.3) ? any_number : d.within(1, 6);
+    if (d.chance(0.3)) {
+      f.tokens_after = d.chance(0.2) ? any_number : d.within(1, 3);
     }
     if (d.chance(0.2)) {
       for (int tries = 0; tries < 8; ++tries) {  // a random token seldom continues a string
