@@ -73,7 +73,7 @@ REFUSED = {
     "/properties/a/anyOf/1/not: ": record({"a": {"anyOf": [INTEGER, {"not": {}}]}}), "/type: this keyword": {"type": "integer", "anyOf": [INTEGER]},
     "/pattern: this keyword": {"enum": ["a"], "pattern": "a"}, "/type: must be of": {"type": "float"}, "/$ref: '#/x' is no place": {"$ref": "#/x"},
     "/$ref: must be a place": {"$ref": "https://x.y/z"}, "no finite JSON value": {"$ref": "#"}, "the schema: a schema must be": 3,
-    "which is in private use": {"const": "\ue0000\ue001"}, "/minLength: must be": {"type": "string", "minLength": -1}, "/minimum: must be": {"minimum": "3"},
+    "which are in private use": {"const": "\ue0000\ue001"}, "U+E000 to U+E002": {"type": "string", "pattern": "\ue002"}, "/minLength: must be": {"type": "string", "minLength": -1}, "/minimum: must be": {"minimum": "3"},
     "/enum: must be": {"enum": 3}, "/anyOf: must be": {"anyOf": []},
 }
 

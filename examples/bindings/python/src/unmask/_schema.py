@@ -72,8 +72,8 @@ class Refused(ValueError):
 
 def kept(text: str) -> tuple[dict[str, Any], dict[str, str], list[tuple[str, str]]]:
     """The schema for outlines-core; expressions for the constants in it that stand for them; patterns, with their place."""
-    if "\ue000" in text or "\\ue000" in text.lower():
-        raise ValueError("the schema has the character U+E000, which is in private use here")
+    if re.search(r"[\ue000-\ue002]|\\u[eE]00[0-2]", text):
+        raise ValueError("the schema has a character of U+E000 to U+E002, which are in private use here")
     try:
         root = json.loads(text)
     except ValueError as error:
