@@ -306,6 +306,9 @@ def test_refusals(words):
         constraints.regex(r"(\p{L}{1,60}x){1,60}y", words, timeout=0.3)
     with pytest.raises(ValueError, match="json_schema: the schema: properties must be"):
         constraints.json_schema({"type": "object", "patternProperties": 3, "properties": 7}, words)
+    for given in (7, ("{}", None)):
+        with pytest.raises(TypeError, match="expression must be str, got "):
+            constraints.regex(given, words)
     with pytest.raises(TypeError, match="vocabulary must be Vocabulary, got list"):
         constraints.regex("a", [b"a"])
     with pytest.raises(TypeError, match="constraint must be Constraint or Field, got str"):

@@ -89,13 +89,19 @@ def table_of_schema(text: str, whitespace: str | None) -> bytes:
     return table_of(expression)
 
 
+def _moves_of(table: bytes) -> array.array[int]:
+    """The states after each state and byte."""
+    numbers = array.array("I")
+    numbers.frombytes(table[8 + int.from_bytes(table[:4], "little") :])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
+
+
 def _escaped_bytes(table: bytes) -> list[int]:
     """The bytes of a table's strings that must not stand in a JSON string as they are."""
     states, start = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
-    numbers = array.array("I")
-    numbers.frombytes(table[8 + states :])
-    if sys.byteorder == "big":
-        numbers.byteswap()
+    numbers = _moves_of(table)
     after = [{b: to for b, to in enumerate(numbers[256 * q : 256 * q + 256]) if to != DEAD} for q in range(states)]
     before: list[set[int]] = [set() for _ in range(states)]
     for q, by in enumerate(after):
@@ -117,10 +123,7 @@ def _escaped_bytes(table: bytes) -> list[int]:
 
 def file_of(table: bytes) -> bytes:
     """The same as a file of write_byte_table(), which constraint::read() of C++ reads."""
-    states, numbers = int.from_bytes(table[:4], "little"), array.array("I")
-    numbers.frombytes(table[8 + int.from_bytes(table[:4], "little"):])
-    if sys.byteorder == "big":
-        numbers.byteswap()
+    states, numbers = int.from_bytes(table[:4], "little"), _moves_of(table)
     out = bytearray(b"unmaskDF" + (1).to_bytes(4, "little") + table[:8])
     for state in range(states):
         row = numbers[256 * state : 256 * state + 256]

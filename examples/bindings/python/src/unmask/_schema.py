@@ -63,11 +63,15 @@ def any_json(depth: int, space: str) -> dict[str, str]:
     return found
 
 
+def place_of(at: tuple[str, ...]) -> str:
+    return "/" + "/".join(at) if at else "the schema"
+
+
 class Refused(ValueError):
     """A schema that is not kept, with the place."""
 
     def __init__(self, at: tuple[str, ...], what: str):
-        super().__init__(f"{'/' + '/'.join(at) if at else 'the schema'}: {what}")
+        super().__init__(f"{place_of(at)}: {what}")
 
 
 def kept(text: str) -> tuple[dict[str, Any], dict[str, str], list[tuple[str, str]]]:
@@ -333,7 +337,7 @@ class _Writer:
             if not isinstance(mine["pattern"], str):
                 raise Refused((*at, "pattern"), "must be an expression")
             written = _escaping(mine["pattern"], (*at, "pattern"))
-            self.patterns.append((written, "/" + "/".join((*at, "pattern"))))
+            self.patterns.append((written, place_of((*at, "pattern"))))
             return self._constant(f'"(?:{written})"')
         if "format" in mine:
             if mine["format"] not in FORMATS:

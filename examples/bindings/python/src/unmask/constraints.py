@@ -95,6 +95,8 @@ def regex(
     that takes at most `timeout` seconds and `memory` bytes, because a request's may take any amount; with
     None it is compiled in this one. Results are kept, the latest 16.
     """
+    if not isinstance(expression, str):
+        raise TypeError(f"expression must be str, got {type(expression).__name__}")
     return _lifted("regex", expression, vocabulary, states, timeout, memory)
 
 
@@ -230,8 +232,6 @@ def _lifted(
     """The constraint of an expression, or of a schema and its whitespace."""
     if not isinstance(words, Vocabulary):
         raise TypeError(f"vocabulary must be Vocabulary, got {type(words).__name__}: unmask.constraints.vocabulary()")
-    if not isinstance(source, (str, tuple)):
-        raise TypeError(f"expression must be str, got {type(source).__name__}")
     key = (source, id(words), states)
     with _lock:
         if key in _kept and _kept[key][1] is words:
