@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/constraint/byte_automaton.hpp>
+#include <unmask/constraint/token_automaton.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -107,11 +108,8 @@ class partition {
     }
   }
   // Those into each state.
-  std::vector<std::uint32_t> first_into(states + 1, 0);
-  for (const std::uint32_t q : next) {
-    ++first_into[q + 1];
-  }
-  std::partial_sum(first_into.begin(), first_into.end(), first_into.begin());
+  const std::vector<std::uint32_t> first_into =
+      firsts_of(states, next.size(), [&](std::size_t t) { return next[t]; });
   std::vector<std::uint32_t> into(next.size());
   std::vector<std::uint32_t> at(first_into.begin(), first_into.end() - 1);
   for (std::uint32_t t = 0; t < next.size(); ++t) {

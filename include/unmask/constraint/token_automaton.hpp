@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,17 @@ void for_each_bit(const std::uint64_t* set, std::size_t words, const auto& use) 
       use(64 * w + static_cast<std::size_t>(__builtin_ctzll(left)));
     }
   }
+}
+
+/// Positions of runs of equal keys in a sorted list: out[k] is the first element with key k.
+[[nodiscard]] inline std::vector<std::uint32_t>
+firsts_of(std::size_t keys, std::size_t count, const auto& key_of) {
+  std::vector<std::uint32_t> first(keys + 1, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    ++first[key_of(i) + 1];
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  return first;
 }
 
 /// A transition between states by the tokens of a class.

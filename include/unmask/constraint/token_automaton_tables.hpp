@@ -10,17 +10,6 @@
 /// Definitions of token_automaton.hpp.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-// Positions of runs of equal keys in a sorted list: out[k] is the first element with key k.
-[[nodiscard]] inline std::vector<std::uint32_t>
-firsts_of(std::size_t keys, std::size_t count, const auto& key_of) {
-  std::vector<std::uint32_t> first(keys + 1, 0);
-  for (std::size_t i = 0; i < count; ++i) {
-    ++first[key_of(i) + 1];
-  }
-  std::partial_sum(first.begin(), first.end(), first.begin());
-  return first;
-}
-
 // Marks the states that are found from some by following edges, breadth first; returns the number
 // of edges to each.
 [[nodiscard]] inline std::vector<std::uint32_t> distances(std::uint32_t states,
