@@ -277,8 +277,8 @@ template <statistics S, class Exponential, element T, class Edit>
   }
   if constexpr (provides_v<S, stat::sampled>) {
     if (canonical::draws<S>(row)) {
-      r.key = detail::draw_key(b, row.draw, z, chunk_token, r);
-      r.drawn = r.key > -math::infinity() ? chunk_token : no_token;
+      detail::draw_chunk(
+          b, row.draw, chunk_token, r, [&](detail::lane_weights& weights) { weights.add(z); });
     }
   }
   if constexpr (canonical::compares<S>) {

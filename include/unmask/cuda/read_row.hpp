@@ -114,9 +114,20 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
   const index_t first = r.drawn - row.first_token;
   const index_t count = math::min(canonical::chunk_columns, row.columns - first);
   auto& z = *reinterpret_cast<chunk_logits*>(apart + b.warp_lane() * apart_words);
-  stage(b, row, edit, excluded_of(b, row, 0), first, count, z);
-  const float best = largest(b, z, [](float) { return true; });
-  const place drawn = pick_column(b, row.draw, z, count, r.drawn, best);
+  if (count < canonical::chunk_columns) {
+    rolled<2 * lane_columns>([&](index_t i) { z[i] = -math::infinity(); });
+  }
+  float best = -math::infinity();
+  const auto keep = [&](const piece_logits<T>& piece, index_t from, index_t /*here*/) {
+    unrolled<2 * piece_groups<T>>([&](index_t i) {
+      z[from / warp_threads + i] = piece[i];
+      best = larger(best, piece[i]);
+    });
+    return true;
+  };
+  for_each_piece<false>(b, row, edit, excluded_of(b, row, 0), first, count, keep);
+  best = largest_of_warp(b, best, [](float x, float y) { return larger(x, y); });
+  const place drawn = pick_column(b, row.draw, z, r.drawn, best);
   r.drawn += drawn.column;
   r.drawn_logit = drawn.logit;
 }

@@ -36,11 +36,12 @@ template <statistics S>
 }  // namespace detail
 
 /// True if the records of chunks are made of the columns in the order in which they come, so that a
-/// warp may hold a piece of a chunk instead of all of it: neither draws, comparisons with another
-/// row, held columns nor lifted fields.
+/// warp may hold a piece of a chunk instead of all of it: neither comparisons with another row,
+/// held columns nor lifted fields. A draw weighs the columns by the chunk's best, so the chunk is
+/// read again.
 template <statistics S>
-inline constexpr bool streams = !detail::lifts_any<S>() && !canonical::compares<S> &&
-                                !provides_v<S, stat::sampled> && !provides_v<S, stat::kept>;
+inline constexpr bool streams =
+    !detail::lifts_any<S>() && !canonical::compares<S> && !provides_v<S, stat::kept>;
 
 /// Blocks of read_threads that read these statistics for which a multiprocessor has registers: one
 /// that streams has 64 for a thread.
@@ -175,65 +176,59 @@ poisoned_chunk(const auto& b, const auto& for_each, token_id first, float& best_
   return invalid_chunk<S>(best.logit, first + best.column, second);
 }
 
-}  // namespace detail
-
-/// The record of a chunk as read_chunk() gives it, with the bits of canonical::fold_columns, for
-/// statistics that stream. Holds a piece of the chunk at a time; reads it again where its first 64
-/// columns did not select its scale, where it has NaN, and where its best or its runner-up is a
-/// zero whose sign another column may decide.
+// stream_chunk() without its draw. `plain`: is_plain().
 template <statistics S, class Exponential, element T, class Edit>
-  requires streams<S>
-[[nodiscard]] UNMASK_HD record<S> stream_chunk(const auto& b,
-                                               const row_input<T>& row,
-                                               const Edit& edit,
-                                               token_id excluded,
-                                               index_t chunk,
-                                               float& best_before) {
-  const index_t first = chunk * canonical::chunk_columns;
-  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+[[nodiscard]] UNMASK_HD record<S> fold_pieces(const auto& b,
+                                              const row_input<T>& row,
+                                              const Edit& edit,
+                                              token_id excluded,
+                                              index_t first,
+                                              index_t count,
+                                              bool plain,
+                                              float& best_before) {
   const token_id chunk_token = row.first_token + first;
   const auto for_each = [&](const auto& use) {
-    detail::for_each_piece<false>(b, row, edit, excluded, first, count, use);
+    for_each_piece<false>(b, row, edit, excluded, first, count, use);
   };
   const auto groups_of = [](index_t columns) {
     return (columns + canonical::lanes - 1) / canonical::lanes;
   };
-  detail::two_largest held;
-  detail::place best{0, best_before};
-  detail::lane_sums sums;
+  two_largest held;
+  place best{0, best_before};
+  lane_sums sums;
   float first_best = 0.0F;
   bool poisoned = false;
   const auto fold = [&](const piece_logits<T>& z, index_t from, index_t here) {
     held.template push<S>(z);
     if constexpr (provides_v<S, stat::confidence>) {
       if (from == 0) {
-        first_best = detail::first_best_of(b, z);
+        first_best = first_best_of(b, z);
       }
       const canonical::scale reference = canonical::opening_scale(first_best);
       if (here == piece_columns<T>) {
-        detail::add_weights<S, true, Exponential>(z, reference, piece_groups<T>, sums);
+        add_weights<S, true, Exponential>(z, reference, piece_groups<T>, sums);
       } else {
-        detail::add_weights<S, false, Exponential>(z, reference, groups_of(here), sums);
+        add_weights<S, false, Exponential>(z, reference, groups_of(here), sums);
       }
     }
     if (b.ballot(!(held.largest() <= best.logit)) != 0) {
-      const float now = detail::largest_of_warp(
-          b, held.largest(), [](float x, float y) { return larger_or_nan(x, y); });
+      const float now =
+          largest_of_warp(b, held.largest(), [](float x, float y) { return larger_or_nan(x, y); });
       poisoned = math::is_nan(now);
       if (!poisoned) {
-        best = detail::first_equal(b, z, now, -1);
+        best = first_equal(b, z, now, -1);
         best.column += from;
       }
     }
     return !poisoned;
   };
-  if (detail::is_plain(b, row, excluded, first, count)) {
-    detail::for_each_piece<true>(b, row, edit, excluded, first, count, fold);
+  if (plain) {
+    for_each_piece<true>(b, row, edit, excluded, first, count, fold);
   } else {
     for_each(fold);
   }
   if (poisoned) {
-    return detail::poisoned_chunk<S>(b, for_each, chunk_token, best_before);
+    return poisoned_chunk<S>(b, for_each, chunk_token, best_before);
   }
 
   float second = -math::infinity();
@@ -241,14 +236,12 @@ template <statistics S, class Exponential, element T, class Edit>
     best_before = best.logit;
     if constexpr (provides_v<S, stat::margin>) {
       second = held.second_of_warp(b);
-      second = second == 0.0F ? detail::runner_up_again(b, for_each, best) : second;
+      second = second == 0.0F ? runner_up_again(b, for_each, best) : second;
     }
   } else {
-    best = {0, detail::largest_of_warp(b, held.largest(), [](float x, float y) {
-              return larger(x, y);
-            })};
+    best = {0, largest_of_warp(b, held.largest(), [](float x, float y) { return larger(x, y); })};
     if (best.logit == 0.0F) {  // the first of -0 and +0 is the best
-      best = {0, detail::first_equal_again(b, for_each, best.logit, -1).logit};
+      best = {0, first_equal_again(b, for_each, best.logit, -1).logit};
     }
   }
   if (!(best.logit > -math::infinity())) {
@@ -259,20 +252,57 @@ template <statistics S, class Exponential, element T, class Edit>
     return canonical::chunk_record<S>(best.logit, token, second, {}, {});
   } else {
     if (!math::is_finite(best.logit)) {
-      return detail::invalid_chunk<S>(best.logit, token, second);
+      return invalid_chunk<S>(best.logit, token, second);
     }
     canonical::scale reference = canonical::opening_scale(first_best);
-    if (!detail::serves(first_best, best.logit)) {
+    if (!serves(first_best, best.logit)) {
       reference = canonical::closing_scale(best.logit);
       sums = {};
       for_each([&](const piece_logits<T>& z, index_t /*from*/, index_t here) {
-        detail::add_weights<S, false, Exponential>(z, reference, groups_of(here), sums);
+        add_weights<S, false, Exponential>(z, reference, groups_of(here), sums);
         return true;
       });
     }
     return canonical::chunk_record<S>(
-        best.logit, token, second, reference, detail::sum_of_warp<S>(b, sums));
+        best.logit, token, second, reference, sum_of_warp<S>(b, sums));
   }
+}
+
+}  // namespace detail
+
+/// The record of a chunk as read_chunk() gives it, with the bits of canonical::fold_columns, for
+/// statistics that stream. Holds a piece of the chunk at a time; reads it again where its first 64
+/// columns did not select its scale, where it has NaN, where its best or its runner-up is a zero
+/// whose sign another column may decide, and where a token is drawn at a temperature other than 1.
+template <statistics S, class Exponential, element T, class Edit>
+  requires streams<S>
+[[nodiscard]] UNMASK_HD record<S> stream_chunk(const auto& b,
+                                               const row_input<T>& row,
+                                               const Edit& edit,
+                                               token_id excluded,
+                                               index_t chunk,
+                                               float& best_before) {
+  const index_t first = chunk * canonical::chunk_columns;
+  const index_t count = math::min(canonical::chunk_columns, row.columns - first);
+  const bool plain = detail::is_plain(b, row, excluded, first, count);
+  record<S> r =
+      detail::fold_pieces<S, Exponential>(b, row, edit, excluded, first, count, plain, best_before);
+  if constexpr (provides_v<S, stat::sampled>) {
+    if (r.best > -math::infinity() && canonical::draws<S>(row)) {
+      detail::draw_chunk(b, row.draw, row.first_token + first, r, [&](auto& weights) {
+        const auto add = [&](const auto& z, index_t /*from*/, index_t /*here*/) {
+          weights.add(z);
+          return true;
+        };
+        if (plain) {
+          detail::for_each_piece<true>(b, row, edit, excluded, first, count, add);
+        } else {
+          detail::for_each_piece<false>(b, row, edit, excluded, first, count, add);
+        }
+      });
+    }
+  }
+  return r;
 }
 
 }  // namespace unmask::device
