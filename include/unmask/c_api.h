@@ -186,7 +186,7 @@ typedef struct unmask_sequence {
   const char* policy;         ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
   uint32_t constraint_count;                    ///< number of `constraints`
-  int32_t soft_tokens;  ///< tokens of a row in unmask_soft_tokens(); 0: none; on the host only
+  int32_t soft_tokens;  ///< tokens of a row in unmask_soft_tokens(); 0: none
 } unmask_sequence;
 /// Initialises unmask_sequence with its defaults.
 #define UNMASK_SEQUENCE_INIT                                                                       \

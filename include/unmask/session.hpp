@@ -266,9 +266,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// masked, start_options::soft_tokens of them, best first, in ascending positions: for an engine
   /// that feeds such a position with a mixture of embeddings. Of the rows after all edits; tokens
   /// that cannot be proposed, and positions with an invalid row, have no entry. Valid until the
-  /// next supply() or start() in the slot.
-  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot = 0)
-    requires(space == memory::host) {
+  /// next supply() or start() in the slot. On a device each call copies them and synchronises.
+  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot = 0) {
     static_cast<void>(status(slot));
     return workspace_.soft_tokens(slot);
   }
@@ -277,8 +276,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// start_options::soft_tokens of them: for interfaces that show alternatives (`top_logprobs`). A
   /// token that was drawn need not be among them; committed() has its log-probability. Order, rows
   /// and validity as soft_tokens().
-  [[nodiscard]] std::span<const token_probability> alternatives(index_t slot = 0)
-    requires(space == memory::host) {
+  [[nodiscard]] std::span<const token_probability> alternatives(index_t slot = 0) {
     static_cast<void>(status(slot));
     return workspace_.alternatives(slot);
   }

@@ -11,6 +11,7 @@
 #include <unmask/cuda/backend.hpp>
 #include <unmask/host/backend.hpp>
 #include <unmask/session.hpp>
+#include <unmask/step/check_soft_tokens.hpp>
 
 #include <gtest/gtest.h>
 
@@ -327,6 +328,16 @@ class sessions_beside {
     return true;
   }
 
+  // A policy by name whose rows are those of one sequence.
+  [[nodiscard]] static bool can_soften(const Policy& p) {
+    try {
+      step::check_soft_tokens(p, 1);
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+    return Policy::varies;
+  }
+
   void start(index_t slot, const Policy& p, dice& d) {
     const auto i = static_cast<std::size_t>(slot);
     std::vector<std::uint8_t> editable;
@@ -341,6 +352,9 @@ class sessions_beside {
     }
     if (d.chance(0.5)) {
       options.suppressed = suppressed;
+    }
+    if (d.chance(0.3) && can_soften(p)) {
+      options.soft_tokens = d.within(1, held_tokens::capacity);
     }
     host_->start(slot, p, host_tokens_[i], layouts_[i], options);
     device_->start(slot, p, {device_tokens_[i]->data(), layouts_[i].length}, layouts_[i], options);
@@ -382,6 +396,8 @@ class sessions_beside {
         expect_equal(device_->candidates(slot), host_->candidates(slot));
       }
       expect_equal(device_->probabilities(slot), host_->probabilities(slot));
+      expect_equal(device_->soft_tokens(slot), host_->soft_tokens(slot));
+      expect_equal(device_->alternatives(slot), host_->alternatives(slot));
       EXPECT_EQ(device_tokens_[i]->to_host(), host_tokens_[i]);
     }
     EXPECT_EQ(device_->finished(), host_->finished());  // nothing is under way

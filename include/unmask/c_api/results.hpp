@@ -191,8 +191,8 @@ unmask_status unmask_soft_tokens(unmask_session* session,
                                  std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    auto& host = host_of(s, "unmask_soft_tokens()");
-    lend_probabilities(s, host.soft_tokens(slot), entry_size, entries, count);
+    lend_probabilities(
+        s, s.with([&](auto& q) { return q.soft_tokens(slot); }), entry_size, entries, count);
   });
 }
 
@@ -203,8 +203,8 @@ unmask_status unmask_alternatives(unmask_session* session,
                                   std::int32_t* count) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
-    auto& host = host_of(s, "unmask_alternatives()");
-    lend_probabilities(s, host.alternatives(slot), entry_size, entries, count);
+    lend_probabilities(
+        s, s.with([&](auto& q) { return q.alternatives(slot); }), entry_size, entries, count);
   });
 }
 

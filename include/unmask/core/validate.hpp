@@ -24,7 +24,8 @@ struct start_options {
   /// Such a start allocates and, on a device, synchronises.
   std::span<const constrained_field> constraints = {};
   /// Tokens of a row in session::soft_tokens() and session::alternatives(); 0: the rows are not
-  /// read for them. On the host only. Such a start allocates if the slot has no room for them.
+  /// read for them. On a device for policies by name. Such a start allocates if the slot has no
+  /// room for them, and synchronises then on a device.
   index_t soft_tokens = 0;
 };
 

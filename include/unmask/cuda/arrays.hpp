@@ -54,6 +54,7 @@ template <class Policy>
 struct device_arrays : mirrored_arrays {
   step::slot_memory<Policy>* slots = nullptr;
   step::answer_walk* answers = nullptr;
+  step::soft_rows** soft = nullptr;
   std::uint32_t* finished = nullptr;
   std::size_t bytes = 0;
 
@@ -63,6 +64,7 @@ struct device_arrays : mirrored_arrays {
     device_arrays a;
     a.slots = next.take<step::slot_memory<Policy>>(slots);
     a.answers = next.take<step::answer_walk>(slots);
+    a.soft = next.take<step::soft_rows*>(slots);
     a.template take<Policy>(next, capacity);
     a.finished = next.take<std::uint32_t>(slots);
     a.bytes = next.used();

@@ -7,6 +7,7 @@
 
 #include <unmask/cuda/at_layer.cuh>
 #include <unmask/cuda/decide.cuh>
+#include <unmask/cuda/hold_row.cuh>
 #include <unmask/cuda/key_selector.cuh>
 #include <unmask/cuda/read_rows.cuh>
 #include <unmask/cuda/rows.cuh>
@@ -39,6 +40,16 @@ cudaError_t launch_masks(const session_device_view<Policy>& device_view,
                          cudaStream_t stream) noexcept {
   const dim3 grid(static_cast<unsigned>(window), static_cast<unsigned>(batch.count));
   write_masks<<<grid, static_cast<unsigned>(mask_threads), 0, stream>>>(device_view, batch);
+  return cudaGetLastError();
+}
+
+template <class T, class Policy>
+cudaError_t launch_holds(const session_device_view<Policy>& device_view,
+                         const row_batch& batch,
+                         index_t window,
+                         cudaStream_t stream) noexcept {
+  const dim3 grid(static_cast<unsigned>(window), static_cast<unsigned>(batch.count));
+  hold_rows<T><<<grid, static_cast<unsigned>(hold_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }
 

@@ -10,6 +10,7 @@
 #include <unmask/cuda/passes.hpp>
 #include <unmask/cuda/read_rows.hpp>
 #include <unmask/cuda/slot_answers.hpp>
+#include <unmask/cuda/slot_soft.hpp>
 #include <unmask/cuda/tuning.hpp>
 #include <unmask/step/state_bytes.hpp>
 
@@ -65,9 +66,9 @@ class on_stream::workspace {
   /// Allocates all memory and synchronises with the stream.
   workspace(const model_info& model, const session_capacity& capacity, const on_stream& where);
 
-  /// Prepares the constraints of the sequence that start() begins next: copies its tokens to the
-  /// host, allocates and synchronises if there are any. Errors: std::invalid_argument, before
-  /// anything is changed.
+  /// Prepares the constraints and the soft tokens of the sequence that start() begins next: copies
+  /// its tokens to the host for constraints, allocates and synchronises if there are any. Errors:
+  /// std::invalid_argument, before anything is changed.
   void constrain(index_t slot,
                  const Policy& policy,
                  tokens_view<memory::device> tokens,
@@ -128,6 +129,17 @@ class on_stream::workspace {
   [[nodiscard]] std::span<const commit_entry> committed(index_t slot, index_t count);
   [[nodiscard]] std::span<const candidate_entry> candidates(index_t slot, index_t count);
   [[nodiscard]] std::span<const token_probability> probabilities(index_t slot, index_t count);
+
+  /// Soft tokens and alternatives of the last step. Each call copies both lists of the slot and
+  /// synchronises, if its sequence asked for them.
+  [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot) {
+    soft_.fetch(slot);
+    return soft_.entries(slot);
+  }
+  [[nodiscard]] std::span<const token_probability> alternatives(index_t slot) {
+    soft_.fetch(slot);
+    return soft_.alternatives(slot);
+  }
 
   /// Enqueues the end of a sequence. Call statuses() first.
   void cancel(index_t slot);
@@ -196,7 +208,9 @@ class on_stream::workspace {
   device::device_bytes memory_;
   device::device_bytes row_memory_;
   std::vector<device::device_bytes> slot_memory_;  ///< by slot
-  device::pinned_bytes mirror_;
+  device::slot_answers answers_;
+  device::slot_soft soft_;
+  device::pinned_bytes mirror_;  ///< waits for the stream before what is above goes
   device::event seen_;
   device::device_arrays<Policy> device_;
   device::host_arrays host_;
@@ -210,7 +224,6 @@ class on_stream::workspace {
   std::vector<std::size_t> slot_sizes_;
   std::vector<index_t> row_kinds_;
   bool truncates_ = false;
-  device::slot_answers answers_;
   // Slots whose `editable` bytes may still be copied.
   std::vector<std::uint8_t> staged_;
   // forwards() when the lists were copied; -1 if never.

@@ -19,13 +19,17 @@ struct start_arguments {
   token_id* tokens = nullptr;
   /// Null masks the whole answer. Device memory.
   const std::uint8_t* editable = nullptr;
+  /// Null for a sequence that asks for no soft tokens. Device memory.
+  step::soft_rows* soft = nullptr;
+  index_t soft_count = 0;
   /// slot_state::read.
   std::uint32_t read = 0;
   index_t suppressed_count = 0;
   token_id suppressed[max_suppressed] = {};
 };
 
-/// Sets the lists of a slot to those of the constraints of its sequence, if it has some.
+/// Sets the lists of a slot to those of the constraints of its sequence, if it has some, and its
+/// soft tokens.
 template <class Policy>
 UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
                          const session_device_view<Policy>& device_view,
@@ -33,6 +37,22 @@ UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
   if (const step::answer_walk* const answer = device_view.answer_of(slot)) {
     m.entries = answer->entries;
     m.traced = answer->traced;
+  }
+  m.soft = device_view.soft_of(slot);
+}
+
+/// Parts the soft tokens of a step, whose marks are written, or forgets them where there was none.
+template <class Policy>
+UNMASK_HD void finish_soft(const auto& t, const step::slot_memory<Policy>& m, bool was_step) {
+  if (Policy::varies && m.soft != nullptr) {
+    step::apart<Policy>([&] {
+      t.sync();
+      if (t.lane() == 0 && was_step) {
+        m.soft->part(m.marks);
+      } else if (t.lane() == 0) {
+        m.soft->forget();
+      }
+    });
   }
 }
 
@@ -59,6 +79,7 @@ UNMASK_HD void start_slot(const auto& t,
                           index_t slot) {
   step::slot_memory<Policy> m = device_view.slots[slot];
   use_lists(m, device_view, slot);
+  m.soft = a.soft;
   step::answer_walk* const answer = device_view.answer_of(slot);
   if (t.lane() == 0) {
     ::new (static_cast<void*>(m.policy)) Policy(a.policy);
@@ -69,6 +90,13 @@ UNMASK_HD void start_slot(const auto& t,
     m.state->geometry = a.geometry;
     m.state->tokens = a.tokens;
     m.state->read = a.read;
+    if (device_view.soft != nullptr) {
+      device_view.soft[slot] = a.soft;
+    }
+    if (a.soft != nullptr) {
+      a.soft->count = a.soft_count;
+      a.soft->forget();
+    }
     m.state->suppressed_count = a.suppressed_count;
     for (index_t i = 0; i < a.suppressed_count; ++i) {
       m.suppressed[i] = a.suppressed[i];
@@ -125,8 +153,10 @@ UNMASK_HD void decide_in(const auto& t,
     const bool was_active = m.status->next.active();
     step::decide(t, m, answer);
     finish_answer(t, m, was_active ? answer : nullptr);
+    finish_soft(t, m, was_active);
   } else {
     step::begin_report(t, m);
+    finish_soft(t, m, false);
     if constexpr (Policy::layered) {
       if (step::layered_now(m) && m.layers.state->next == step::layers::refused(m)) {
         step::apart<Policy>([&] { step::enter_layers(t, m); });  // writes after a barrier

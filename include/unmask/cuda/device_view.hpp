@@ -19,6 +19,8 @@ struct session_device_view {
   const step::slot_memory<Policy>* slots = nullptr;
   /// By slot: the constraints of its sequence.
   step::answer_walk* answers = nullptr;
+  /// By slot: the soft tokens of its sequence; null if it asks for none. Written by its start.
+  step::soft_rows** soft = nullptr;
   /// Most lookahead branches of a slot.
   index_t branches = 0;
   row_shape shape;
@@ -45,6 +47,10 @@ struct session_device_view {
   /// The constraints of the sequence in a slot; null without.
   [[nodiscard]] UNMASK_HD step::answer_walk* answer_of(index_t slot) const {
     return answers != nullptr && answers[slot].count > 0 ? answers + slot : nullptr;
+  }
+  /// The soft tokens of the sequence in a slot; null without.
+  [[nodiscard]] UNMASK_HD step::soft_rows* soft_of(index_t slot) const {
+    return soft != nullptr ? soft[slot] : nullptr;
   }
   [[nodiscard]] UNMASK_HD std::ptrdiff_t line(index_t slot, index_t branch) const {
     return std::ptrdiff_t{slot} * (1 + branches) + branch;

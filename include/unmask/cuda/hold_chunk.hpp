@@ -48,6 +48,15 @@ for_each_of(const auto& b, const chunk_logits& z, std::uint64_t wanted, const au
 
 }  // namespace detail
 
+/// The held columns of a sorted list, by one thread.
+UNMASK_HD inline void take_held(const warp_list& list, held_tokens& to) {
+  to.clear();
+  for (index_t i = 0; i < warp_list::held && list.keys[i] != step::no_key; ++i) {
+    const ranked_token column = ranked(~list.keys[i]);
+    to.push(column.logit, column.token);
+  }
+}
+
 /// One thread's view of its warp's list. A whole warp calls each function at once.
 template <class Block>
 class warp_holder {

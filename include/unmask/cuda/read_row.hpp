@@ -218,11 +218,7 @@ UNMASK_HD bool read_row(const auto& b,
         holder.sort();
       }
       if (b.warp_lane() == 0) {
-        row.held->clear();
-        for (index_t i = 0; i < warp_list::held && lists[0].keys[i] != step::no_key; ++i) {
-          const ranked_token column = ranked(~lists[0].keys[i]);
-          row.held->push(column.logit, column.token);
-        }
+        take_held(lists[0], *row.held);
       }
     }
   }

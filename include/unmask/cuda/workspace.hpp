@@ -3,9 +3,11 @@
 
 #include <unmask/cuda/backend.hpp>
 #include <unmask/cuda/decide_slot.hpp>
+#include <unmask/cuda/hold_row.hpp>
 #include <unmask/cuda/layer_workspace.hpp>
 #include <unmask/cuda/write_mask.hpp>
 #include <unmask/step/begin_constraints.hpp>
+#include <unmask/step/check_soft_tokens.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -50,6 +52,13 @@ template <class Policy>
                                        index_t window,
                                        cudaStream_t stream) noexcept;
 
+/// Enqueues hold_row() for every segment of the batch and position of the window.
+template <class T, class Policy>
+[[nodiscard]] cudaError_t launch_holds(const session_device_view<Policy>& device_view,
+                                       const row_batch& batch,
+                                       index_t window,
+                                       cudaStream_t stream) noexcept;
+
 /// Enqueues decide_slot() for slots [0, count), each with `scratch` bytes of shared memory.
 template <class Policy>
 [[nodiscard]] cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
@@ -82,6 +91,8 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
                                         device::device_arrays<Policy>::at(nullptr, capacity).bytes,
                                         where.stream))
     , slot_memory_(static_cast<std::size_t>(capacity.sequences))
+    , answers_(capacity, where.stream, where.allocator)
+    , soft_(capacity, where.stream, where.allocator)
     , mirror_(device::make_pinned_bytes(device::host_arrays::at<Policy>(nullptr, capacity).bytes,
                                         where.stream))
     , seen_(device::make_event())
@@ -91,7 +102,6 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
     , needs_(slot_memory_.size())
     , slot_sizes_(slot_memory_.size())
     , row_kinds_(slot_memory_.size())
-    , answers_(capacity, where.stream, where.allocator)
     , staged_(slot_memory_.size()) {
   check_argument(device_view_.shape.runs <= device::max_run_chunks,
                  "model_info::vocab",
@@ -100,6 +110,7 @@ on_stream::workspace<Policy>::workspace(const model_info& model,
                                              canonical::chunk_columns));
   device_view_.slots = device_.slots;
   device_view_.answers = device_.answers;
+  device_view_.soft = device_.soft;
   device_view_.finished = device_.finished;
   device_view_.mirror = host_.statuses;
   device_view_.running = host_.running;
@@ -178,12 +189,16 @@ void on_stream::workspace<Policy>::reserve(index_t slot,
 }
 
 template <class Policy>
-void on_stream::workspace<Policy>::constrain(index_t,
+void on_stream::workspace<Policy>::constrain(index_t slot,
                                              const Policy& policy,
                                              tokens_view<memory::device> tokens,
                                              const sequence_shape& geometry,
                                              const start_options& options) {
-  validate_without_soft_tokens(options, "a session on a device");
+  if constexpr (Policy::varies) {
+    step::check_soft_tokens(policy, options.soft_tokens);
+  } else {
+    validate_without_soft_tokens(options, "a policy composed in C++ on a device");
+  }
   unmask::detail::owned_answer answer;
   if (!options.constraints.empty()) {
     device::check_constrained(options, step::renoises_now(policy));
@@ -192,6 +207,7 @@ void on_stream::workspace<Policy>::constrain(index_t,
     answer = step::begin_constraints(policy, model_, capacity_, given.data(), geometry, options);
   }
   answers_.prepare(std::move(answer), model_);
+  soft_.prepare(slot, options.soft_tokens);
 }
 
 template <class Policy>
@@ -224,6 +240,8 @@ void on_stream::workspace<Policy>::start(index_t slot,
     arguments.read = Policy::device_reads::bits_of(row_kinds_[i]);
   }
   answers_.start(slot, device_.answers + slot);
+  arguments.soft = soft_.start(slot);
+  arguments.soft_count = options.soft_tokens;
   device::check(device::launch_start(device_view_, slot, arguments, where_.stream),
                 "launch of start_one");
   if constexpr (Policy::layered) {
@@ -292,7 +310,10 @@ void on_stream::workspace<Policy>::run() {
     device::check(device::launch_masks(device_view_, batch, capacity_.window, where_.stream),
                   "launch of write_masks");
   }
-  const auto launch_as = [&]<class T>(const T&) {
+  const auto launch = [&](const auto& as) {
+    return kind_ == kind::f32 ? as(float{}) : kind_ == kind::bf16 ? as(bfloat16{}) : as(float16{});
+  };
+  const auto read_as = [&]<class T>(const T&) {
     const auto launch_kind = [&]<row_read... R>(row_reads<R...>) {
       cudaError_t status = cudaSuccess;
       index_t k = 0;
@@ -304,10 +325,17 @@ void on_stream::workspace<Policy>::run() {
     };
     return launch_kind(device::reads_of<Policy>{});
   };
-  device::check(kind_ == kind::f32    ? launch_as(float{})
-                : kind_ == kind::bf16 ? launch_as(bfloat16{})
-                                      : launch_as(float16{}),
-                "launch of read_rows");
+  device::check(launch(read_as), "launch of read_rows");
+  if constexpr (Policy::varies) {
+    const auto hold_as = [&]<class T>(const T&) {
+      return device::launch_holds<T>(device_view_, batch, capacity_.window, where_.stream);
+    };
+    if (std::any_of(batch.segments, batch.segments + batch.count, [&](const auto& rows) {
+          return soft_.has(rows.slot);
+        })) {
+      device::check(launch(hold_as), "launch of hold_rows");
+    }
+  }
 }
 
 template <class Policy>

@@ -3,6 +3,7 @@
 
 #include <unmask/host/backend.hpp>
 #include <unmask/step/begin_constraints.hpp>
+#include <unmask/step/check_soft_tokens.hpp>
 
 #include <utility>
 
@@ -15,7 +16,7 @@ void on_host::workspace<Policy>::constrain(index_t slot,
                                            tokens_view<memory::host> tokens,
                                            const sequence_shape& geometry,
                                            const start_options& options) {
-  host::check_soft_tokens(policy, options.soft_tokens);
+  step::check_soft_tokens(policy, options.soft_tokens);
   soft_[static_cast<std::size_t>(slot)].reserve(options.soft_tokens, capacity_.window);
   softens_ = softens_ || options.soft_tokens > 0;
   next_answer_ = step::begin_constraints(policy, model_, capacity_, tokens.data, geometry, options);

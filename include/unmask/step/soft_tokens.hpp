@@ -15,9 +15,42 @@ struct soft_row {
 
 /// The soft tokens of a sequence. Only if it asks for any (start_options::soft_tokens).
 struct soft_rows {
-  index_t count = 0;                     ///< tokens of a row
-  soft_row* rows = nullptr;              ///< by position - score.first
-  token_probability* entries = nullptr;  ///< [rows][count]; no_token: the row has fewer
+  index_t count = 0;                          ///< tokens of a row
+  index_t places = 0;                         ///< rows at most
+  soft_row* rows = nullptr;                   ///< [places], by position - score.first
+  token_probability* entries = nullptr;       ///< [places][count]; no_token: the row has fewer
+  token_probability* alternatives = nullptr;  ///< room for as many
+  /// After a step: the first of `entries` are those of positions that are still masked, and
+  /// `alternatives` has those of positions that have a token now, both without gaps.
+  index_t size = 0;
+  index_t alternatives_size = 0;
+
+  /// There was no step.
+  UNMASK_HD void forget() {
+    size = alternatives_size = 0;
+    for (index_t i = 0; i < places; ++i) {
+      rows[i].is_read = false;
+    }
+  }
+  /// Parts the entries of a step in the two lists, by the marks that it left.
+  UNMASK_HD void part(const mark* marks) {
+    size = alternatives_size = 0;
+    for (index_t i = 0; i < places; ++i) {
+      const bool is_read = rows[i].is_read;
+      rows[i].is_read = false;
+      for (index_t k = 0; is_read && k < count; ++k) {
+        const token_probability e = entries[std::ptrdiff_t{i} * count + k];
+        if (e.token == no_token) {
+          break;
+        }
+        if (marks[e.position] == mark::masked) {
+          entries[size++] = e;
+        } else {
+          alternatives[alternatives_size++] = e;
+        }
+      }
+    }
+  }
 };
 
 namespace phase {

@@ -51,7 +51,10 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
   const constrained_field again{.language = &*c, .tokens_after = any_number, .read_again = true};
   EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
                std::invalid_argument);
+  EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.soft_tokens = 2}),
+               std::invalid_argument);
   EXPECT_EQ(tokens, std::vector<token_id>(4, 0));
+  EXPECT_TRUE(s.soft_tokens(0).empty());
   EXPECT_THROW(static_cast<void>(s.constraint_state(0)), std::logic_error);
 }
 

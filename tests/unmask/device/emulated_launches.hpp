@@ -128,6 +128,23 @@ cudaError_t launch_masks(const session_device_view<Policy>& device_view,
   });
 }
 
+template <class T, class Policy>
+cudaError_t launch_holds(const session_device_view<Policy>& device_view,
+                         const row_batch& batch,
+                         index_t window,
+                         cudaStream_t stream) noexcept {
+  return fake_launch(stream, [=] {
+    testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
+    testing::emulate_grid(batch.count * window, 64, order, [&](index_t at) {
+      const testing::shared_junk space(sizeof(hold_space<T, Policy>));
+      return [=, &device_view, &batch](const testing::emulated_block& b) {
+        hold_row<T>(
+            b, device_view, batch, at / window, at % window, *space.as<hold_space<T, Policy>>());
+      };
+    });
+  });
+}
+
 template <class Policy>
 cudaError_t launch_decisions(const session_device_view<Policy>& device_view,
                              index_t count,

@@ -418,26 +418,12 @@ class session {
         [&] { return with([&](auto& session) { return copied(session.probabilities(slot)); }); });
   }
   [[nodiscard]] auto soft_tokens(unmask::index_t slot) {
-    return alone([&] {
-      return with([&](auto& session) {
-        if constexpr (requires { session.soft_tokens(slot); }) {
-          return copied(session.soft_tokens(slot));
-        } else {
-          return std::vector<unmask::token_probability>();  // start() has refused to ask for any
-        }
-      });
-    });
+    return alone(
+        [&] { return with([&](auto& session) { return copied(session.soft_tokens(slot)); }); });
   }
   [[nodiscard]] auto alternatives(unmask::index_t slot) {
-    return alone([&] {
-      return with([&](auto& session) {
-        if constexpr (requires { session.alternatives(slot); }) {
-          return copied(session.alternatives(slot));
-        } else {
-          return std::vector<unmask::token_probability>();
-        }
-      });
-    });
+    return alone(
+        [&] { return with([&](auto& session) { return copied(session.alternatives(slot)); }); });
   }
   [[nodiscard]] unmask::plan planned(unmask::index_t slot) {
     return alone([&] { return with([&](auto& session) { return session.planned(slot); }); });
