@@ -16,8 +16,10 @@
 
 #include <cub/block/block_merge_sort.cuh>
 #include <cub/block/block_radix_sort.cuh>
+#include <cub/warp/warp_merge_sort.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cuda/barrier>
+#include <cuda/std/functional>
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -110,32 +112,47 @@ __global__ void __launch_bounds__(threads) any_cub(const key* in, key* out) {
   keys_of_block(out)[b.lane()] = b.any(keys_of_block(in)[b.lane()]);
 }
 
-// 256 keys in shared memory, sorted by each warp.
+// The first 64 of 256 keys of each warp.
+
+constexpr index_t held_of = 256;
 
 template <class Sort>
-__device__ void sort_warps(const key* in, key* out, const Sort& sort) {
+__device__ void hold(const key* in, key* out, const Sort& first_of) {
   __shared__ unmask::device::warp_list lists[warps];
-  constexpr index_t size = unmask::device::warp_list::room;
   const block b;
-  key* const mine = lists[b.warp()].keys;
-  for (index_t i = b.warp_lane(); i < size; i += unmask::device::warp_threads) {
-    mine[i] = keys_of_block(in)[b.warp() * size + i];
-  }
-  sort(b, mine);
-  for (index_t i = b.warp_lane(); i < size; i += unmask::device::warp_threads) {
-    keys_of_block(out)[b.warp() * size + i] = mine[i];
+  unmask::device::warp_list& mine = lists[b.warp()];
+  first_of(b, keys_of_block(in) + b.warp() * held_of, mine);
+  for (index_t i = b.warp_lane(); i < held_of; i += unmask::device::warp_threads) {
+    keys_of_block(out)[b.warp() * held_of + i] = i < mine.held ? mine.keys[i] : 0;
   }
 }
 
-__global__ void __launch_bounds__(threads) sort_of_warp_by_hand(const key* in, key* out) {
-  sort_warps(in, out, [](const block& b, key* mine) {
-    unmask::step::sort(unmask::device::warp_of(b), mine, unmask::device::warp_list::room);
+__global__ void __launch_bounds__(threads) first_of_warp_by_hand(const key* in, key* out) {
+  hold(in, out, [](const block& b, const key* from, unmask::device::warp_list& list) {
+    unmask::device::warp_holder holder(b, list);
+    for (index_t i = b.warp_lane(); i < held_of; i += unmask::device::warp_threads) {
+      holder.push(from[i]);
+    }
+    holder.sort();
   });
 }
 
-__global__ void __launch_bounds__(threads) sort_of_warp_cub(const key* in, key* out) {
-  sort_warps(in, out, [](const block& b, key* mine) {
-    b.sort_warp<unmask::device::warp_list::room>(mine);
+__global__ void __launch_bounds__(threads) first_of_warp_cub(const key* in, key* out) {
+  constexpr index_t each = held_of / unmask::device::warp_threads;
+  using sorting = cub::WarpMergeSort<key, each, unmask::device::warp_threads>;
+  __shared__ typename sorting::TempStorage space[warps];
+  hold(in, out, [&](const block& b, const key* from, unmask::device::warp_list& list) {
+    key own[each];
+    for (index_t i = 0; i < each; ++i) {
+      own[i] = from[each * b.warp_lane() + i];
+    }
+    sorting(space[b.warp()]).Sort(own, ::cuda::std::less<>{});
+    for (index_t i = 0; i < each; ++i) {
+      if (each * b.warp_lane() + i < list.held) {
+        list.keys[each * b.warp_lane() + i] = own[i];
+      }
+    }
+    b.sync_warp();
   });
 }
 
@@ -413,8 +430,8 @@ int main(int argc, char** argv) {
   add("count/cub", count_cub, count_by_hand);
   add("any/by_hand", any_by_hand, any_cub);
   add("any/cub", any_cub, any_by_hand);
-  add("sort_of_warp/by_hand", sort_of_warp_by_hand, sort_of_warp_cub);
-  add("sort_of_warp/cub", sort_of_warp_cub, sort_of_warp_by_hand);
+  add("first_of_warp/by_hand", first_of_warp_by_hand, first_of_warp_cub);
+  add("first_of_warp/cub", first_of_warp_cub, first_of_warp_by_hand);
   add("sort_of_block/by_hand", sort_of_block_by_hand, sort_of_block_cub_merge, true);
   add("sort_of_block/cub_merge", sort_of_block_cub_merge, sort_of_block_by_hand, true);
   add("sort_of_block/cub_radix", sort_of_block_cub_radix, sort_of_block_by_hand, true);

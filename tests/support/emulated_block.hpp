@@ -285,15 +285,6 @@ class emulated_block {
   void sync_warp() const {
     all_->wait(thread_, all_->warps_[static_cast<std::size_t>(warp())].all);
   }
-  template <index_t Size>
-  void sort_warp(std::uint64_t* keys) const {
-    sync_warp();
-    if (warp_lane() == 0) {
-      std::sort(keys, keys + Size);
-      keys[Size] = 0;  // junk
-    }
-    sync_warp();
-  }
   // All blocks are emulated by one thread of the host.
   [[nodiscard]] std::uint32_t take_ticket(std::uint32_t* counter) const { return (*counter)++; }
   void publish(std::uint32_t* where, std::uint32_t x) const {

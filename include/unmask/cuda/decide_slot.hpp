@@ -41,16 +41,17 @@ UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
   m.soft = device_view.soft_of(slot);
 }
 
-/// Parts the soft tokens of a step, whose marks are written, or forgets them where there was none.
+/// Sets the outcomes of rows with soft tokens, after the marks are written, or forgets them where
+/// there was no step.
 template <class Policy>
 UNMASK_HD void finish_soft(const auto& t, const step::slot_memory<Policy>& m, bool was_step) {
   if (Policy::varies && m.soft != nullptr) {
     step::apart<Policy>([&] {
-      t.sync();
-      if (t.lane() == 0 && was_step) {
-        m.soft->part(m.marks);
-      } else if (t.lane() == 0) {
-        m.soft->forget();
+      if (was_step) {
+        t.sync();
+        m.soft->finish(t, m.marks);
+      } else {
+        m.soft->forget(t);
       }
     });
   }
@@ -95,13 +96,15 @@ UNMASK_HD void start_slot(const auto& t,
     }
     if (a.soft != nullptr) {
       a.soft->count = a.soft_count;
-      a.soft->forget();
     }
     m.state->suppressed_count = a.suppressed_count;
     for (index_t i = 0; i < a.suppressed_count; ++i) {
       m.suppressed[i] = a.suppressed[i];
     }
     *m.status = {};
+  }
+  if (a.soft != nullptr) {
+    a.soft->forget(t);
   }
   t.sync();
   step::begin(t, m, a.editable, answer);

@@ -9,7 +9,6 @@
 
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
-#include <cub/warp/warp_merge_sort.cuh>
 #include <cuda/atomic>
 #include <cuda/std/functional>
 
@@ -64,25 +63,6 @@ struct device_block {
   }
   [[nodiscard]] __device__ std::uint32_t ballot(bool x) const {
     return __ballot_sync(0xffffffffU, x);
-  }
-  template <index_t Size>
-  __device__ void sort_warp(std::uint64_t* keys) const {
-    constexpr index_t each = Size / warp_threads;
-    using sorting = cub::WarpMergeSort<std::uint64_t, each, warp_threads>;
-    using space = typename sorting::TempStorage;
-    static_assert(sizeof(space) <= (Size + 1) * sizeof *keys &&
-                  alignof(space) <= alignof(std::uint64_t));
-    std::uint64_t own[each];
-    sync_warp();
-    unrolled<each>([&](index_t i) { own[i] = keys[each * warp_lane() + i]; });
-    if (warp_lane() == 0) {
-      keys[Size] = 0;  // which CUB reads, and does not use
-    }
-    sync_warp();  // before CUB writes there, which may do so before a barrier of its own
-    sorting(*reinterpret_cast<space*>(keys)).Sort(own, ::cuda::std::less<>{});
-    sync_warp();
-    unrolled<each>([&](index_t i) { keys[each * warp_lane() + i] = own[i]; });
-    sync_warp();
   }
   // Mostly in shared memory, which cuda::atomic_ref does not recognise: it costs a test of the
   // address, and more.

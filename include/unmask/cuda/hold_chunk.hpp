@@ -8,15 +8,15 @@
 /// A held_list that a warp fills while it reads: the input of a truncation.
 namespace UNMASK_NAMESPACE::device {
 
-/// Shared memory of a warp's list: the inverted keys of the held columns, ascending, and behind
-/// them those of columns that may have to be held, and what sort_warp() needs. Most columns of a
-/// row are rejected by a comparison with the last held one, so the list is sorted only a few times
-/// per row.
+/// Shared memory of a warp's list: the inverted keys of the held columns, ascending, and after them
+/// those of columns that may have to be held. Most columns of a row are rejected by a comparison
+/// with the last held one.
 struct warp_list {
   static constexpr index_t held = held_tokens::capacity;
-  static constexpr index_t room = 256;
+  static constexpr index_t room = 2 * held + warp_threads;
+  static_assert(held == 2 * warp_threads, "a thread has two keys of a list");
 
-  std::uint64_t keys[room + 1];
+  std::uint64_t keys[room];
 };
 
 namespace detail {
@@ -43,6 +43,37 @@ for_each_of(const auto& b, const chunk_logits& z, std::uint64_t wanted, const au
     });
     wanted &= wanted - 1;
     use(there, logit, column_of(b, at));
+  }
+}
+
+// Keys of a warp, two a thread: thread t has those at 2 t and 2 t + 1.
+using pair_of_keys = std::uint64_t[2];
+
+[[nodiscard]] UNMASK_HD inline std::uint64_t
+key_of_other(const auto& b, std::uint64_t key, index_t distance) {
+  const std::uint32_t low = b.shuffle_xor(static_cast<std::uint32_t>(key), distance);
+  const std::uint32_t high = b.shuffle_xor(static_cast<std::uint32_t>(key >> 32U), distance);
+  return (std::uint64_t{high} << 32U) | low;
+}
+
+// Sorts runs of `size` keys whose halves are sorted in opposite directions, a bitonic merge;
+// `ascends` is that of the thread's run.
+UNMASK_HD inline void merge_runs(const auto& b, pair_of_keys& keys, index_t size, bool ascends) {
+  const index_t at = 2 * b.warp_lane();
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 1
+#endif
+  for (index_t distance = size / 2; distance > 1; distance /= 2) {
+    const bool keeps_lower = ((at & distance) == 0) == ascends;
+    for (std::uint64_t& key : keys) {
+      const std::uint64_t other = key_of_other(b, key, distance / 2);
+      key = (key < other) == keeps_lower ? key : other;
+    }
+  }
+  if ((keys[0] > keys[1]) == ascends) {
+    const std::uint64_t first = keys[0];
+    keys[0] = keys[1];
+    keys[1] = first;
   }
 }
 
@@ -83,8 +114,8 @@ class warp_holder {
       keys_[warp_list::held + waiting_ + count_bits(who & below)] = key;
     }
     waiting_ += count_bits(who);
-    if (waiting_ > warp_list::room - warp_list::held - warp_threads) {
-      sort();
+    if (waiting_ >= warp_list::held) {
+      take_waiting();
     }
   }
 
@@ -118,19 +149,50 @@ class warp_holder {
 
   /// Sorts the list.
   UNMASK_HD void sort() {
-    for (index_t i = warp_list::held + waiting_ + b_.warp_lane(); i < warp_list::room;
-         i += warp_threads) {
-      keys_[i] = step::no_key;
+    if (waiting_ > 0) {
+      take_waiting();
     }
-    waiting_ = 0;
-    b_.template sort_warp<warp_list::room>(keys_);
+    b_.sync_warp();
   }
 
-  /// Offers the columns of another list.
-  UNMASK_HD void push_list(const std::uint64_t* keys) {
-    for (index_t i = b_.warp_lane(); i < warp_list::held; i += warp_threads) {
-      push(keys[i]);
+  /// Offers the columns of another list, which is sorted.
+  UNMASK_HD void push_list(const std::uint64_t* others) {
+    const index_t last = warp_list::held - 1 - 2 * b_.warp_lane();
+    join({others[last], others[last - 1]});
+  }
+
+ private:
+  // Takes the first of the columns that wait, as many as the list has.
+  UNMASK_HD void take_waiting() {
+    b_.sync_warp();
+    const index_t at = 2 * b_.warp_lane();
+    const auto waiting_at = [&](index_t i) {
+      return i < waiting_ ? keys_[warp_list::held + i] : step::no_key;
+    };
+    detail::pair_of_keys first = {waiting_at(at), waiting_at(at + 1)};
+    const std::uint64_t next = waiting_at(warp_list::held + b_.warp_lane());
+    waiting_ = math::max(waiting_ - warp_list::held, index_t{0});
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 1
+#endif
+    for (index_t size = 2; size <= warp_list::held; size *= 2) {
+      detail::merge_runs(b_, first, size, size < warp_list::held && (at & size) == 0);
     }
+    b_.sync_warp();
+    keys_[warp_list::held + b_.warp_lane()] = next;
+    join(first);
+  }
+  // Takes the first of as many columns as the list has, which descend over the threads.
+  UNMASK_HD void join(const detail::pair_of_keys& others) {
+    const index_t at = 2 * b_.warp_lane();
+    detail::pair_of_keys first;
+    for (index_t i = 0; i < 2; ++i) {
+      first[i] = others[i] < keys_[at + i] ? others[i] : keys_[at + i];
+    }
+    detail::merge_runs(b_, first, warp_list::held, true);
+    keys_[at] = first[0];
+    keys_[at + 1] = first[1];
+    b_.sync_warp();
   }
 
  private:

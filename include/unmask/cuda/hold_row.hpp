@@ -73,9 +73,8 @@ UNMASK_HD void hold_row(const auto& b,
   }
   holder.sort();
   if (b.warp_lane() == 0) {
-    step::soft_row& out = soft->rows[i];
-    take_held(space.lists[0], out.held);
-    out.is_read = true;
+    take_held(space.lists[0], soft->held[i]);
+    soft->outcomes[i] = step::soft_outcome::read;
   }
 }
 

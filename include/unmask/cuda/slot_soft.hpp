@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -42,8 +43,10 @@ class slot_soft {
             "cudaMemcpyAsync of soft tokens");
       // Nothing uses the memory that this one will replace after that.
       check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-      next.entries.resize(static_cast<std::size_t>(window_) * static_cast<std::size_t>(count));
-      next.alternatives.resize(next.entries.size());
+      next.outcomes.resize(static_cast<std::size_t>(window_));
+      next.entries.resize(next.outcomes.size() * static_cast<std::size_t>(count));
+      next.masked.resize(next.entries.size());
+      next.committed.resize(next.entries.size());
       next_ = std::move(next);
     }
     next_.count = count;
@@ -57,32 +60,38 @@ class slot_soft {
     } else {
       s.count = std::exchange(next_.count, 0);
     }
-    s.size = s.alternatives_size = 0;
+    s.masked_size = s.committed_size = 0;
     return s.count > 0 ? s.on_device : nullptr;
   }
 
-  /// Copies the lists of a slot's last step. Synchronises.
+  /// Copies what the last step left of a slot. Synchronises.
   void fetch(index_t slot) {
     slot_rows& s = at(slot);
     if (s.count == 0) {
       return;
     }
-    step::soft_rows now;
-    copy(&now, s.on_device, 1);
+    copy(s.outcomes.data(), s.rows.outcomes, s.outcomes.size());
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    copy(s.entries.data(), now.entries, now.size);
-    copy(s.alternatives.data(), now.alternatives, now.alternatives_size);
+    const auto last = std::find_if(s.outcomes.rbegin(), s.outcomes.rend(), [](auto outcome) {
+      return outcome != step::soft_outcome::unread;
+    });
+    const auto places = static_cast<std::size_t>(s.outcomes.rend() - last);
+    copy(s.entries.data(), s.rows.entries, places * static_cast<std::size_t>(s.count));
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    s.size = static_cast<std::size_t>(now.size);
-    s.alternatives_size = static_cast<std::size_t>(now.alternatives_size);
+    const step::soft_rows here{.count = s.count,
+                               .places = static_cast<index_t>(places),
+                               .outcomes = s.outcomes.data(),
+                               .entries = s.entries.data()};
+    s.masked_size = step::collect(here, step::soft_outcome::masked, s.masked.data());
+    s.committed_size = step::collect(here, step::soft_outcome::committed, s.committed.data());
   }
   /// The entries that fetch() copied, of positions that are masked.
   [[nodiscard]] std::span<const token_probability> entries(index_t slot) const {
-    return {at(slot).entries.data(), at(slot).size};
+    return {at(slot).masked.data(), at(slot).masked_size};
   }
   /// Those of positions that the step gave a token.
   [[nodiscard]] std::span<const token_probability> alternatives(index_t slot) const {
-    return {at(slot).alternatives.data(), at(slot).alternatives_size};
+    return {at(slot).committed.data(), at(slot).committed_size};
   }
 
  private:
@@ -91,10 +100,12 @@ class slot_soft {
     device_bytes memory;
     step::soft_rows* on_device = nullptr;
     step::soft_rows rows;  // with which the memory begins
+    std::vector<step::soft_outcome> outcomes;
     std::vector<token_probability> entries;
-    std::vector<token_probability> alternatives;
-    std::size_t size = 0;
-    std::size_t alternatives_size = 0;
+    std::vector<token_probability> masked;
+    std::vector<token_probability> committed;
+    std::size_t masked_size = 0;
+    std::size_t committed_size = 0;
   };
 
   [[nodiscard]] slot_rows& at(index_t slot) { return slots_[static_cast<std::size_t>(slot)]; }
@@ -104,24 +115,19 @@ class slot_soft {
   // The addresses in a block that begins at `base`. Returns its size.
   [[nodiscard]] std::size_t layout(std::byte* base, index_t count, slot_rows& s) const {
     const auto places = static_cast<std::size_t>(window_);
-    const std::size_t entries = places * static_cast<std::size_t>(count);
     step::slot_layout next{base};
     s.on_device = next.take<step::soft_rows>(1);
     s.rows.count = count;
     s.rows.places = window_;
-    s.rows.rows = next.take<step::soft_row>(places);
-    s.rows.entries = next.take<token_probability>(entries);
-    s.rows.alternatives = next.take<token_probability>(entries);
+    s.rows.held = next.take<held_tokens>(places);
+    s.rows.outcomes = next.take<step::soft_outcome>(places);
+    s.rows.entries = next.take<token_probability>(places * static_cast<std::size_t>(count));
     return next.used();
   }
   template <class Entry>
-  void copy(Entry* to, const Entry* from, index_t count) {
+  void copy(Entry* to, const Entry* from, std::size_t count) {
     if (count > 0) {
-      check(cudaMemcpyAsync(to,
-                            from,
-                            static_cast<std::size_t>(count) * sizeof(Entry),
-                            cudaMemcpyDeviceToHost,
-                            stream_),
+      check(cudaMemcpyAsync(to, from, count * sizeof(Entry), cudaMemcpyDeviceToHost, stream_),
             "cudaMemcpyAsync of soft tokens");
     }
   }

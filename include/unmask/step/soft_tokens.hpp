@@ -7,51 +7,57 @@
 /// such a position with a mixture of embeddings.
 namespace UNMASK_NAMESPACE::step {
 
-/// The head of a row, as its read left it.
-struct soft_row {
-  held_tokens held;  ///< the untracked columns
-  bool is_read = false;
+/// The outcome of a row of which there are soft tokens.
+enum class soft_outcome : std::uint8_t {
+  unread,     ///< there are none
+  read,       ///< before the decision
+  masked,     ///< its position is still masked
+  committed,  ///< its position has a token now
 };
 
 /// The soft tokens of a sequence. Only if it asks for any (start_options::soft_tokens).
 struct soft_rows {
-  index_t count = 0;                          ///< tokens of a row
-  index_t places = 0;                         ///< rows at most
-  soft_row* rows = nullptr;                   ///< [places], by position - score.first
-  token_probability* entries = nullptr;       ///< [places][count]; no_token: the row has fewer
-  token_probability* alternatives = nullptr;  ///< room for as many
-  /// After a step: the first of `entries` are those of positions that are still masked, and
-  /// `alternatives` has those of positions that have a token now, both without gaps.
-  index_t size = 0;
-  index_t alternatives_size = 0;
+  index_t count = 0;   ///< tokens of a row
+  index_t places = 0;  ///< rows at most
+  /// [places], by position - score.first: the head of a row, as its read left it, without tracked
+  /// columns; what the step did with it; [places][count], no_token where the row has fewer.
+  held_tokens* held = nullptr;
+  soft_outcome* outcomes = nullptr;
+  token_probability* entries = nullptr;
 
   /// There was no step.
-  UNMASK_HD void forget() {
-    size = alternatives_size = 0;
-    for (index_t i = 0; i < places; ++i) {
-      rows[i].is_read = false;
+  UNMASK_HD void forget(const auto& t) {
+    for (index_t i = t.lane(); i < places; i += t.lanes()) {
+      outcomes[i] = soft_outcome::unread;
     }
   }
-  /// Parts the entries of a step in the two lists, by the marks that it left.
-  UNMASK_HD void part(const mark* marks) {
-    size = alternatives_size = 0;
-    for (index_t i = 0; i < places; ++i) {
-      const bool is_read = rows[i].is_read;
-      rows[i].is_read = false;
-      for (index_t k = 0; is_read && k < count; ++k) {
-        const token_probability e = entries[std::ptrdiff_t{i} * count + k];
-        if (e.token == no_token) {
-          break;
-        }
-        if (marks[e.position] == mark::masked) {
-          entries[size++] = e;
-        } else {
-          alternatives[alternatives_size++] = e;
-        }
-      }
+  /// Sets the outcomes of the rows that were read, after a step.
+  UNMASK_HD void finish(const auto& t, const mark* marks) {
+    for (index_t i = t.lane(); i < places; i += t.lanes()) {
+      const bool was_read = outcomes[i] == soft_outcome::read;
+      const index_t position = entries[std::ptrdiff_t{i} * count].position;
+      outcomes[i] = !was_read                         ? soft_outcome::unread
+                    : marks[position] == mark::masked ? soft_outcome::masked
+                                                      : soft_outcome::committed;
     }
   }
 };
+
+/// Copies the entries of rows with an outcome, without gaps. Returns their number.
+[[nodiscard]] inline std::size_t
+collect(const soft_rows& from, soft_outcome which, token_probability* to) {
+  std::size_t size = 0;
+  for (index_t i = 0; i < from.places; ++i) {
+    for (index_t k = 0; from.outcomes[i] == which && k < from.count; ++k) {
+      const token_probability& e = from.entries[std::ptrdiff_t{i} * from.count + k];
+      if (e.token == no_token) {
+        break;
+      }
+      to[size++] = e;
+    }
+  }
+  return size;
+}
 
 namespace phase {
 
@@ -59,7 +65,7 @@ namespace phase {
 template <class Policy>
 UNMASK_HD void soften_row(const slot_memory<Policy>& m, index_t i) {
   const record<Policy::required>& row = m.row(i);
-  held_tokens& held = m.soft->rows[i].held;
+  held_tokens& held = m.soft->held[i];
   const tracked_logits w = m.kept_apart(0, i);
   for (index_t k = 0; k < w.count; ++k) {
     if (find_token(w.suppressed, w.suppressed_count, w.tokens[k]) < 0) {
@@ -96,7 +102,7 @@ UNMASK_HD void soften_row(const slot_memory<Policy>& m, index_t i) {
 /// The parts have left only the tracked tokens of the row of scored position i.
 UNMASK_HD inline void forget_untracked(const slot_arrays& m, index_t i) {
   if (m.soft != nullptr) {
-    m.soft->rows[i].held.clear();
+    m.soft->held[i].clear();
   }
 }
 
@@ -104,7 +110,7 @@ UNMASK_HD inline void forget_untracked(const slot_arrays& m, index_t i) {
 template <class Policy>
 UNMASK_HD void soften(const auto& t, const slot_memory<Policy>& m) {
   for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
-    if (m.soft->rows[i].is_read) {
+    if (m.soft->outcomes[i] == soft_outcome::read) {
       soften_row(m, i);
     }
   }

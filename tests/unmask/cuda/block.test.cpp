@@ -111,20 +111,24 @@ TYPED_TEST(Block, JoinsTheBitsOfAllThreads) {
   }
 }
 
-TYPED_TEST(Block, SortsByWarps) {
+TYPED_TEST(Block, HoldsTheFirstOfAWarpsKeys) {
   dice d(3);
-  constexpr auto room = static_cast<std::size_t>(sort_warp_body::room);
-  numbers x = random_numbers(4 * room, d);
-  for (std::size_t i = 0; i < x.size(); i += 5) {
-    x[i] = step::no_key;
-  }
-  const numbers got = this->run(sort_warp_body{}, 128, x, 4 * (room + 1));
-  for (std::size_t w = 0; w < 4; ++w) {
-    const auto at = [&](const numbers& all, std::size_t each) {
-      const auto first = all.begin() + static_cast<std::ptrdiff_t>(w * each);
-      return numbers(first, first + static_cast<std::ptrdiff_t>(room));
-    };
-    EXPECT_EQ(at(got, room + 1), thrust_oracle::sorted(at(x, room))) << w;
+  constexpr auto held = static_cast<std::ptrdiff_t>(device::warp_list::held);
+  constexpr auto room = static_cast<std::ptrdiff_t>(device::warp_list::room);
+  for (const std::ptrdiff_t n : {64, 96, 128, 160, 512, 2048}) {
+    numbers x = random_numbers(static_cast<std::size_t>(4 * n), d);
+    for (std::size_t i = 0; i < x.size(); i += n < 200 ? 2 : 5) {
+      x[i] = step::no_key;
+    }
+    for (std::ptrdiff_t w = 1; w <= 4; ++w) {
+      std::sort(x.begin() + w * n - held, x.begin() + w * n);
+    }
+    const numbers got = this->run(hold_body{}, 128, x, static_cast<std::size_t>(4 * room));
+    for (std::ptrdiff_t w = 0; w < 4; ++w) {
+      numbers all = thrust_oracle::sorted(numbers(x.begin() + w * n, x.begin() + (w + 1) * n));
+      all.resize(static_cast<std::size_t>(held));
+      EXPECT_EQ(numbers(got.begin() + w * room, got.begin() + w * room + held), all) << n;
+    }
   }
 }
 

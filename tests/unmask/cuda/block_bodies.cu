@@ -81,7 +81,7 @@ tickets_taken take_tickets_on_device(index_t groups) {
       const body&, index_t, const std::vector<std::uint64_t>&, std::size_t);
 UNMASK_RUN_ON_DEVICE(sums_body)
 UNMASK_RUN_ON_DEVICE(any_body)
-UNMASK_RUN_ON_DEVICE(sort_warp_body)
+UNMASK_RUN_ON_DEVICE(hold_body)
 UNMASK_RUN_ON_DEVICE(sort_body)
 UNMASK_RUN_ON_DEVICE(choose_body)
 UNMASK_RUN_ON_DEVICE(last_key_body)

@@ -43,16 +43,21 @@ struct any_body {
   }
 };
 
-/// Sorts 256 keys by each warp; `out` has room for one more behind each 256.
-struct sort_warp_body {
-  static constexpr index_t room = device::warp_list::room;
+/// Each warp's first keys of its share of the `n`, in its list; the last 64 of the share are a
+/// list.
+struct hold_body {
   UNMASK_HD void
-  operator()(const auto& b, const std::uint64_t* in, index_t, std::uint64_t* out) const {
-    std::uint64_t* const own = out + b.warp() * (room + 1);
-    for (index_t i = b.warp_lane(); i < room; i += device::warp_threads) {
-      own[i] = in[b.warp() * room + i];
+  operator()(const auto& b, const std::uint64_t* in, index_t n, std::uint64_t* out) const {
+    const index_t share = n / b.warps();
+    const std::uint64_t* const mine = in + b.warp() * share;
+    auto& list = reinterpret_cast<device::warp_list*>(out)[b.warp()];
+    device::warp_holder holder(b, list);
+    const index_t single = share - device::warp_list::held;
+    for (index_t i = b.warp_lane(); i < single; i += device::warp_threads) {
+      holder.push(mine[i]);
     }
-    b.template sort_warp<room>(own);
+    holder.sort();
+    holder.push_list(mine + single);
   }
 };
 
