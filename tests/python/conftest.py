@@ -2,7 +2,8 @@
 import os
 import pathlib
 
-os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels of hosts run without a GPU; read when Triton is imported
+# Kernels of hosts run without a GPU. Read when Triton is imported.
+os.environ.setdefault("TRITON_INTERPRET", "0" if os.path.exists("/dev/nvidiactl") else "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of many small matrices; read when NumPy is imported
 
 import pytest  # noqa: E402

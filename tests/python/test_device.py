@@ -100,6 +100,20 @@ def test_decodes_as_a_session_on_the_host(policy):
     compare(policy)
 
 
+@pytest.mark.parametrize("policy", [p for p in POLICIES if "lookahead" not in p and "edit" not in p])
+def test_soft_tokens_are_those_of_the_host(policy):
+    answers = []
+    for device, make in (("cpu", new_session), ("cuda", on_stream)):
+        model, tokens, session, steps = Model(8).on(device), canvas(8).to(device), make(policy), []
+        session.start(0, tokens, prompt_length=PROMPT, block_length=16, seed=1, soft_tokens=5)
+        while (request := session.next()) is not None:
+            session.supply(model(tokens)[request.segments[0].rows])
+            steps.append([[(e.position, e.token, e.probability, e.share) for e in entries]
+                          for entries in (session.soft_tokens(), session.alternatives())])
+        answers.append(steps)
+    assert answers[0] == answers[1] and any(soft and alternatives for soft, alternatives in answers[0])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("to", [
     torch.cat,
@@ -138,6 +152,47 @@ def test_a_pass_and_its_step_are_one_graph():
         for _ in range(16):
             graph.replay()
     assert tokens.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_an_operator_supplies_what_torch_compiles(captured):
+    from unmask import ops
+
+    model, expected, tokens, one_block = Model(7), canvas(7), canvas(7).cuda(), dict(prompt_length=PROMPT, block_length=LENGTH)
+    session = new_session("threshold(0.6)")
+    session.start(0, expected, **one_block)
+    while (request := session.next()) is not None:
+        session.supply(model(expected)[request.segments[0].rows])
+    model, session, stream = model.on("cuda"), on_stream("threshold(0.6)"), torch.cuda.current_stream()
+    session.start(0, tokens, **one_block)
+    number, captures = ops.session(session, tokens), 0
+
+    @torch.compile(fullgraph=True)
+    def step(x, first, last):
+        torch.ops.unmask.supply(model(x)[first:last], x, number)
+
+    with torch.cuda.stream(torch.cuda.Stream()):  # another than the session's
+        torch.cuda.current_stream().wait_stream(stream)
+        if captured:
+            rows = session.next().segments[0].rows
+            step(tokens, rows.start, rows.stop)  # compiles; then from the start
+            tokens.copy_(canvas(7))
+            session.start(0, tokens, **one_block)
+        while (request := session.next()) is not None:
+            rows = request.segments[0].rows
+            if not captured:
+                step(tokens, rows.start, rows.stop)
+                continue
+            captures += 1
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step(tokens, rows.start, rows.stop)
+            for _ in range(LENGTH):
+                graph.replay()
+            stream.wait_stream(torch.cuda.current_stream())  # next() waits for the session's stream alone
+        torch.cuda.synchronize()
+    assert tokens.tolist() == expected.tolist()
+    assert captures == int(captured)
 
 
 def test_mistakes_are_named():

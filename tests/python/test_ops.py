@@ -72,6 +72,57 @@ def test_the_operators_are_well_formed():
                           test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
 
 
+class Rows(Model):
+    """The model for one sequence."""
+
+    def forward(self, x):
+        return self.own + self.near[x.roll(1)] + self.near[x.roll(-1)]
+
+
+def start_session(policy, tokens):
+    session = unmask.Session(policy, vocab=VOCAB, mask_token=MASK, length=LENGTH, window=LENGTH)
+    session.start(0, tokens, prompt_length=2, block_length=5)
+    return session
+
+
+@pytest.mark.parametrize("policy", ["trace_credit + threshold(0.6)", "tokens_per_step(2) + sampling(0.8)"])
+def test_a_compiled_step_decodes_as_a_session(policy):
+    model, expected = Rows(), start(torch.int32)[0].clone()
+    session = start_session(policy, expected)
+    while (request := session.next()) is not None:
+        session.supply(model(expected)[request.segments[0].rows])
+
+    tokens = start(torch.int32)[0].clone()
+    session = start_session(policy, tokens)
+    number = ops.session(session, tokens)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def step(x, first, last):
+        torch.ops.unmask.supply(model(x)[first:last], x, number)
+        return (x == MASK).sum()  # after the step
+
+    while (request := session.next()) is not None:
+        rows = request.segments[0].rows
+        left = step(tokens, rows.start, rows.stop)
+        assert left == (tokens == MASK).sum()
+    assert torch.equal(tokens, expected) and not (tokens == MASK).any()
+
+
+def test_a_supply_that_does_not_fit():
+    tokens = start(torch.int32)[0].clone()
+    session = start_session("threshold(0.6)", tokens)
+    assert session.stream is None
+    with pytest.raises(ValueError, match="tokens must be int32 of one dimension, got torch.int64"):
+        ops.session(session, tokens.long())
+    number, rows = ops.session(session, tokens), torch.zeros(5, VOCAB)
+    with pytest.raises(ValueError, match="session must be a number that ops.session\\(\\) returned, got 1000"):
+        torch.ops.unmask.supply(rows, tokens, 1000)
+    with pytest.raises(ValueError, match="tokens must have the session's 12 tokens, got \\(3,\\)"):
+        torch.ops.unmask.supply(rows, tokens[:3], number)
+    with FakeTensorMode(), pytest.raises(Exception, match="logits and tokens must be"):
+        torch.ops.unmask.supply(torch.zeros(1, 5, VOCAB), torch.zeros(12, dtype=torch.int32), number)
+
+
 def test_fakes_have_the_shapes():
     with FakeTensorMode():
         tokens, statistics = torch.ops.unmask.read(torch.empty(64, 157184, dtype=torch.bfloat16))

@@ -682,6 +682,8 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
            "Cancels every sequence of the request and forgets it: for a pass that failed after "
            "at_layer().")
       .def_prop_ro("policy", &session::policy)
+      .def_prop_ro(
+          "stream", &session::stream, "The stream that it was made with; None on the host.")
       .def_prop_ro("vocab", [](const session& s) { return s.model().vocab; })
       .def_prop_ro("mask_token", [](const session& s) { return s.model().mask_token; });
 }
