@@ -75,7 +75,8 @@ template <class Policy>
 void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& n) {
   SCOPED_TRACE(seed);
   dice d(seed);
-  const language l = random_language(d, d.within(3, 6));
+  // Now and then a mask of many words.
+  const language l = random_language(d, d.chance(0.1) ? d.within(300, 900) : d.within(3, 6));
   std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
   if (!c) {
     return;
@@ -144,6 +145,8 @@ void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& 
   const random_rows rows{seed, scale, d.chance(0.2)};
   const bool has_mask = d.chance(0.3);  // of the host's own
   const auto vocab = static_cast<std::size_t>(l.model.vocab);
+  const std::size_t words = (vocab + 31) / 32;
+  const auto stride = static_cast<std::ptrdiff_t>(words);
   int pass = 0;
   compare();
   while (!::testing::Test::HasFatalFailure()) {
@@ -155,12 +158,14 @@ void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& 
     }
     ASSERT_EQ(request->rows, other->rows);
     std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
-    std::vector<std::uint32_t> allowed(static_cast<std::size_t>(request->rows), ~0U);
+    std::vector<std::uint32_t> allowed(static_cast<std::size_t>(request->rows) * words, ~0U);
     for (const segment& s : request->segments) {
       for (index_t q = s.rows.first; q < s.rows.last; ++q) {
         const auto at = static_cast<std::size_t>(s.first_row + q - s.rows.first);
         rows.write(pass, q + 100 * s.slot, std::span(logits).subspan(at * vocab, vocab));
-        allowed[at] = has_mask ? static_cast<std::uint32_t>(d.bits()) : ~0U;
+        for (std::size_t w = 0; has_mask && w < words; ++w) {
+          allowed[at * words + w] = static_cast<std::uint32_t>(d.bits());
+        }
       }
     }
     row_modifiers<float> beside;
@@ -168,8 +173,8 @@ void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& 
     const device_array<float> rows_on_device(logits);
     const device_array<std::uint32_t> allowed_on_device(allowed);
     if (has_mask) {
-      beside = {.allowed = allowed.data(), .allowed_stride = 1};
-      beside_device = {.allowed = allowed_on_device.data(), .allowed_stride = 1};
+      beside = {.allowed = allowed.data(), .allowed_stride = stride};
+      beside_device = {.allowed = allowed_on_device.data(), .allowed_stride = stride};
     }
     host.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab), beside);
     device.supply(device_logits<float>(rows_on_device.data(), request->rows, l.model.vocab),

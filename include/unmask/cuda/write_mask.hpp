@@ -6,7 +6,7 @@
 namespace UNMASK_NAMESPACE::device {
 
 /// Threads of a block that writes a mask.
-inline constexpr index_t mask_threads = 256;
+inline constexpr index_t mask_threads = 512;
 
 /// The work of one thread block: the mask of scored position i for segment `n` of the batch, and-ed
 /// with the one that the host gives. No effect on slots without constraints.
@@ -36,14 +36,28 @@ UNMASK_HD void write_mask(const auto& b,
     }
     b.sync();
   }
-  for (index_t w = b.lane(); w < static_cast<index_t>(answer->mask_words); w += b.lanes()) {
-    std::uint32_t bits = 0;
-    for (index_t v = 32 * w; v < math::min(32 * w + 32, vocab); ++v) {
-      const std::uint32_t c = f == nullptr ? 0 : f->class_of[v];
-      const bool is_in = f == nullptr || (c != step::field_walk::no_class && possible[c] != 0);
-      bits |= is_in ? std::uint32_t{1} << (v - 32 * w) : 0U;
+  // A warp takes some words at a time, a token a thread: their classes lie side by side, and the
+  // loads of one word do not wait for those of another.
+  constexpr index_t at_a_time = 8;
+  const auto words = static_cast<index_t>(answer->mask_words);
+  std::uint32_t* const mask = answer->mask_of(i);
+  for (index_t first = at_a_time * b.warp(); first < words; first += at_a_time * b.warps()) {
+    std::uint32_t classes[at_a_time];
+    unrolled<at_a_time>([&](index_t k) {
+      const std::int64_t v = std::int64_t{warp_threads} * (first + k) + b.warp_lane();
+      classes[k] = v >= vocab ? step::field_walk::no_class : f == nullptr ? 0 : f->class_of[v];
+    });
+    std::uint32_t mine = 0;  // the word of this thread
+    unrolled<at_a_time>([&](index_t k) {
+      const std::uint32_t c = classes[k];
+      const bool is_in = c != step::field_walk::no_class && (f == nullptr || possible[c] != 0);
+      const std::uint32_t bits = b.ballot(is_in);
+      mine = k == b.warp_lane() ? bits : mine;
+    });
+    const index_t w = first + b.warp_lane();
+    if (b.warp_lane() < at_a_time && w < words) {
+      mask[w] = mine & (row.allowed == nullptr ? 0xffffffffU : row.allowed[w]);
     }
-    answer->mask_of(i)[w] = bits & (row.allowed == nullptr ? 0xffffffffU : row.allowed[w]);
   }
 }
 
