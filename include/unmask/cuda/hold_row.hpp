@@ -73,7 +73,7 @@ UNMASK_HD void hold_row(const auto& b,
   }
   holder.sort();
   if (b.warp_lane() == 0) {
-    take_held(space.lists[0], soft->held[i]);
+    take_held(space.lists[0], soft->rows[i].held);
     soft->outcomes[i] = step::soft_outcome::read;
   }
 }

@@ -119,7 +119,7 @@ class slot_soft {
     s.on_device = next.take<step::soft_rows>(1);
     s.rows.count = count;
     s.rows.places = window_;
-    s.rows.held = next.take<held_tokens>(places);
+    s.rows.rows = next.take<step::soft_row>(places);
     s.rows.outcomes = next.take<step::soft_outcome>(places);
     s.rows.entries = next.take<token_probability>(places * static_cast<std::size_t>(count));
     return next.used();

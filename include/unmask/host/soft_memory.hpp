@@ -17,13 +17,13 @@ class soft_memory {
   /// that begins next has them. Allocates if there is none.
   void reserve(index_t count, index_t window) {
     const auto rows = static_cast<std::size_t>(count > 0 ? window : 0);
-    held_.resize(std::max(held_.size(), rows));
-    outcomes_.resize(held_.size());
+    rows_.resize(std::max(rows_.size(), rows));
+    outcomes_.resize(rows_.size());
     entries_.resize(std::max(entries_.size(), rows * static_cast<std::size_t>(count)));
     masked_.resize(entries_.size());
     committed_.resize(entries_.size());
-    of_slot_.places = static_cast<index_t>(held_.size());
-    of_slot_.held = held_.data();
+    of_slot_.places = static_cast<index_t>(rows_.size());
+    of_slot_.rows = rows_.data();
     of_slot_.outcomes = outcomes_.data();
     of_slot_.entries = entries_.data();
     next_count_ = count;
@@ -41,7 +41,7 @@ class soft_memory {
   /// Notes that the row of scored position i is read. Returns the place of its columns.
   [[nodiscard]] held_tokens& note(index_t i) {
     outcomes_[static_cast<std::size_t>(i)] = step::soft_outcome::read;
-    return held_[static_cast<std::size_t>(i)];
+    return rows_[static_cast<std::size_t>(i)].held;
   }
   /// Ends a step: parts its entries in two lists.
   void finish(const mark* marks) {
@@ -62,7 +62,7 @@ class soft_memory {
   }
 
  private:
-  std::vector<held_tokens> held_;
+  std::vector<step::soft_row> rows_;
   std::vector<step::soft_outcome> outcomes_;
   std::vector<token_probability> entries_;
   std::vector<token_probability> masked_;

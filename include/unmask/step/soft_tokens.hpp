@@ -15,15 +15,21 @@ enum class soft_outcome : std::uint8_t {
   committed,  ///< its position has a token now
 };
 
+/// The head of a row.
+struct soft_row {
+  held_tokens held;     ///< as its read left it, without tracked columns; then with them
+  index_t best_at = 0;  ///< place of the row's best token in `held`, or its size
+  index_t size = 0;     ///< entries of the row
+  float sum = 0.0F;     ///< of their probabilities
+};
+
 /// The soft tokens of a sequence. Only if it asks for any (start_options::soft_tokens).
 struct soft_rows {
-  index_t count = 0;   ///< tokens of a row
-  index_t places = 0;  ///< rows at most
-  /// [places], by position - score.first: the head of a row, as its read left it, without tracked
-  /// columns; what the step did with it; [places][count], no_token where the row has fewer.
-  held_tokens* held = nullptr;
-  soft_outcome* outcomes = nullptr;
-  token_probability* entries = nullptr;
+  index_t count = 0;                     ///< tokens of a row
+  index_t places = 0;                    ///< rows at most
+  soft_row* rows = nullptr;              ///< [places], by position - score.first
+  soft_outcome* outcomes = nullptr;      ///< [places]
+  token_probability* entries = nullptr;  ///< [places][count], no_token where the row has fewer
 
   /// There was no step.
   UNMASK_HD void forget(const auto& t) {
@@ -61,59 +67,86 @@ collect(const soft_rows& from, soft_outcome which, token_probability* to) {
 
 namespace phase {
 
-/// The first tokens of scored position i, whose row was read and edited, best first.
+/// Prepares the entries of scored position i, whose row was read and edited.
 template <class Policy>
-UNMASK_HD void soften_row(const slot_memory<Policy>& m, index_t i) {
+UNMASK_HD void begin_soft_row(const slot_memory<Policy>& m, index_t i) {
   const record<Policy::required>& row = m.row(i);
-  held_tokens& held = m.soft->held[i];
+  soft_row& head = m.soft->rows[i];
   const tracked_logits w = m.kept_apart(0, i);
   for (index_t k = 0; k < w.count; ++k) {
     if (find_token(w.suppressed, w.suppressed_count, w.tokens[k]) < 0) {
-      held.push(w.logits[k], w.tokens[k]);
+      head.held.push(w.logits[k], w.tokens[k]);
     }
   }
-  token_probability* const out = m.soft->entries + std::ptrdiff_t{i} * m.soft->count;
-  float sum = 0.0F;
-  index_t next = 0;
-  const auto put = [&](token_id token, float logit) {
-    out[next].token = token;
-    out[next].probability =
-        math::divide(math::exp_nonpositive(math::min(logit - row.best, 0.0F)), 1.0F + row.rest);
-    sum += out[next].probability;
-    ++next;
-  };
-  for (index_t k = 0; k < m.soft->count; ++k) {
-    out[k] = {m.slot, m.status->next.score.first + i, no_token, m.state->view.step};
+  const index_t held = head.held.size();
+  head.best_at = 0;
+  while (head.best_at < held && head.held[head.best_at].token != row.token) {
+    ++head.best_at;
   }
-  if (!row.valid() || held.size() == 0) {
-    return;
-  }
-  put(row.token, row.best);  // an edit may have raised it, although it is not tracked
-  for (index_t k = 0; k < held.size() && next < m.soft->count; ++k) {
-    if (held[k].token != row.token) {
-      put(held[k].token, held[k].logit);
-    }
-  }
-  for (index_t k = 0; k < next; ++k) {
-    out[k].share = math::divide(out[k].probability, sum);
+  // The best token is first: an edit may have raised it, although it is not tracked.
+  const index_t others = head.best_at < held ? held - 1 : held;
+  head.size = row.valid() && held > 0 ? math::min(m.soft->count, 1 + others) : 0;
+}
+
+/// Writes entry k of scored position i, but for its share.
+template <class Policy>
+UNMASK_HD void write_soft_token(const slot_memory<Policy>& m, index_t i, index_t k) {
+  const record<Policy::required>& row = m.row(i);
+  const soft_row& head = m.soft->rows[i];
+  token_probability& out = m.soft->entries[std::ptrdiff_t{i} * m.soft->count + k];
+  out = {m.slot, m.status->next.score.first + i, no_token, m.state->view.step};
+  if (k < head.size) {
+    const ranked_token column =
+        k == 0 ? ranked_token{row.best, row.token} : head.held[k - (k <= head.best_at ? 1 : 0)];
+    out.token = column.token;
+    out.probability = math::divide(math::exp_nonpositive(math::min(column.logit - row.best, 0.0F)),
+                                   1.0F + row.rest);
   }
 }
 
 /// The parts have left only the tracked tokens of the row of scored position i.
 UNMASK_HD inline void forget_untracked(const slot_arrays& m, index_t i) {
   if (m.soft != nullptr) {
-    m.soft->held[i].clear();
+    m.soft->rows[i].held.clear();
   }
 }
 
 /// Computes the soft tokens of the masked positions whose rows were read, before the step decides.
 template <class Policy>
 UNMASK_HD void soften(const auto& t, const slot_memory<Policy>& m) {
-  for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
-    if (m.soft->outcomes[i] == soft_outcome::read) {
-      soften_row(m, i);
+  const soft_rows& s = *m.soft;
+  const index_t rows = m.status->next.score.size();
+  const auto for_each_row = [&](const auto& use) {
+    for (index_t i = t.lane(); i < rows; i += t.lanes()) {
+      if (s.outcomes[i] == soft_outcome::read) {
+        use(i);
+      }
     }
-  }
+    t.sync();
+  };
+  const auto for_each_entry = [&](const auto& use) {
+    for (index_t n = t.lane(); n < rows * s.count; n += t.lanes()) {
+      if (s.outcomes[n / s.count] == soft_outcome::read) {
+        use(n / s.count, n % s.count);
+      }
+    }
+    t.sync();
+  };
+  for_each_row([&](index_t i) { begin_soft_row(m, i); });
+  for_each_entry([&](index_t i, index_t k) { write_soft_token(m, i, k); });
+  for_each_row([&](index_t i) {
+    float sum = 0.0F;  // in this order, on every backend
+    for (index_t k = 0; k < s.rows[i].size; ++k) {
+      sum += s.entries[std::ptrdiff_t{i} * s.count + k].probability;
+    }
+    s.rows[i].sum = sum;
+  });
+  for_each_entry([&](index_t i, index_t k) {
+    if (k < s.rows[i].size) {
+      token_probability& e = s.entries[std::ptrdiff_t{i} * s.count + k];
+      e.share = math::divide(e.probability, s.rows[i].sum);
+    }
+  });
 }
 
 }  // namespace phase
