@@ -141,11 +141,16 @@ __global__ void __launch_bounds__(threads) first_of_warp_cub(const key* in, key*
   constexpr index_t each = held_of / unmask::device::warp_threads;
   using sorting = cub::WarpMergeSort<key, each, unmask::device::warp_threads>;
   __shared__ typename sorting::TempStorage space[warps];
+  static_assert(sizeof space[0] > held_of * sizeof(key));
   hold(in, out, [&](const block& b, const key* from, unmask::device::warp_list& list) {
     key own[each];
     for (index_t i = 0; i < each; ++i) {
       own[i] = from[each * b.warp_lane() + i];
     }
+    if (b.warp_lane() == 0) {
+      reinterpret_cast<key*>(&space[b.warp()])[held_of] = 0;  // which CUB reads, and does not use
+    }
+    b.sync_warp();
     sorting(space[b.warp()]).Sort(own, ::cuda::std::less<>{});
     for (index_t i = 0; i < each; ++i) {
       if (each * b.warp_lane() + i < list.held) {

@@ -40,6 +40,8 @@ bool replays(const char* captured, const char* replayed) {
   CUstream_st stream;
   session<named_policy, on_stream> s(info, capacity, on_stream{&stream});
   std::vector<token_id> tokens(length, 1);
+  const named_policy other = read_policy(replayed);
+  s.start(0, other, {tokens.data(), length}, shape);  // makes room; after a capture it must not
   s.start(0, read_policy(captured), {tokens.data(), length}, shape);
   const auto request = s.next();
   const segment wanted = request->segments[0];
@@ -49,7 +51,6 @@ bool replays(const char* captured, const char* replayed) {
     s.supply(logits.view<memory::device>(request->rows));
   });
 
-  const named_policy other = read_policy(replayed);
   s.start(0, other, {tokens.data(), length}, shape);
   step.replay(length);  // as often as the longest decode has steps
   const sequence_report report = s.report();
