@@ -154,7 +154,8 @@ UNMASK_HD void cut_row(const auto& b,
                        index_t i,
                        bool through,
                        read_space<T, S, Transforms, Policy>& space) {
-  const step::slot_memory<Policy> m = device_view.slots[from.slot];
+  step::slot_memory<Policy> m = device_view.slots[from.slot];
+  m.soft = device_view.soft_of(from.slot);  // parts may leave nothing of what it holds
   if (through) {
     const auto warp = warp_of(b);
     held_tokens& held = space.keep.held;

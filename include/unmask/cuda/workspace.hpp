@@ -325,8 +325,7 @@ void on_stream::workspace<Policy>::run() {
     };
     return launch_kind(device::reads_of<Policy>{});
   };
-  device::check(launch(read_as), "launch of read_rows");
-  if constexpr (Policy::varies) {
+  if constexpr (Policy::varies) {  // before the reads, which truncate
     const auto hold_as = [&]<class T>(const T&) {
       return device::launch_holds<T>(device_view_, batch, capacity_.window, where_.stream);
     };
@@ -336,6 +335,7 @@ void on_stream::workspace<Policy>::run() {
       device::check(launch(hold_as), "launch of hold_rows");
     }
   }
+  device::check(launch(read_as), "launch of read_rows");
 }
 
 template <class Policy>

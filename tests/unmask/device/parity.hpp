@@ -3,14 +3,18 @@
 
 /// \file
 /// The suite that every shipped part passes on the host and on a stream, bit by bit: policies by
-/// name, and a few composed in C++. Compiled twice: with emulated kernels
-/// (emulated_parity.test.cpp), and for a device (cuda/parity.test.cpp), where it skips itself if
-/// there is none.
+/// name, some of them made at random, and a few composed in C++. Compiled twice: with emulated
+/// kernels (emulated_parity.test.cpp), and for a device (cuda/parity.test.cpp), where it skips
+/// itself if there is none.
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
 #include <string>
 
+#include "hostile/written_policy.hpp"
+#include "support/constraints_beside.hpp"
 #include "support/layers_beside.hpp"
 #include "support/sessions_beside.hpp"
 #include "unmask/device/policies.hpp"
@@ -132,6 +136,76 @@ INSTANTIATE_TEST_SUITE_P(every_part,
                          layer_parity_by_name,
                          ::testing::ValuesIn(texts_of_layers),
                          name_of_text);
+
+/// A policy that is made at random, of whatever parts have a name; none if they do not go together,
+/// or need an engine that runs single positions.
+[[nodiscard]] inline std::optional<named_policy>
+policy_at_random(dice& d, index_t vocab, std::string& text) {
+  const model_info model{
+      .vocab = vocab, .mask_token = vocab - 1, .eos_token = d.chance(0.7) ? 1 : no_token};
+  text = hostile::text_of(hostile::random_policy(d, model));
+  try {
+    const named_policy policy = read_policy(text);
+    return policy.layered_now() ? std::nullopt : std::optional(policy);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+/// How many texts the tests below make: UNMASK_TEXTS_AT_RANDOM, or a few.
+[[nodiscard]] inline std::uint64_t texts_at_random() {
+  const char* const wanted = std::getenv("UNMASK_TEXTS_AT_RANDOM");
+#if defined(UNMASK_FAKE_CUDA)
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 200;
+#else
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 60;
+#endif
+}
+
+TEST(parity_at_random, decides_step_by_step_what_the_host_does) {
+  if (!has_device()) {
+    GTEST_SKIP() << "no CUDA device";
+  }
+  int steps = 0;
+  for (std::uint64_t seed = 0; seed < texts_at_random() && !HasFailure(); ++seed) {
+    dice d(mixed(77, seed));
+    const index_t vocab = d.one_of(std::vector<index_t>{5, 7, 33, 64, 301});
+    std::string text;
+    const std::optional<named_policy> policy = policy_at_random(d, vocab, text);
+    SCOPED_TRACE(text);
+    try {
+      if (policy) {
+        const test_stream stream;
+        sessions_beside<named_policy> both(*policy, vocab, d.within(1, 3), 14, stream.get(), d);
+        for (int i = 0; i < 80 && both.template step<float>(); ++i) {
+        }
+        steps += both.steps();
+      }
+    } catch (const std::invalid_argument&) {  // not with this model
+    }
+  }
+  EXPECT_GT(steps, 100);
+}
+
+TEST(parity_at_random, keeps_a_language_as_the_host_does) {
+  if (!has_device()) {
+    GTEST_SKIP() << "no CUDA device";
+  }
+  constraints_beside n;
+  for (std::uint64_t seed = 0; seed < 4 * texts_at_random() && !HasFailure(); ++seed) {
+    dice d(mixed(78, seed));
+    std::string text;
+    const std::optional<named_policy> policy = policy_at_random(d, 5, text);
+    SCOPED_TRACE(text);
+    try {
+      if (policy && !step::renoises_now(*policy)) {
+        decode_one_beside(*policy, seed, n);
+      }
+    } catch (const std::invalid_argument&) {  // not with this model
+    }
+  }
+  EXPECT_GT(n.steps, 50);
+}
 
 template <class Case>
 class parity_composed : public ::testing::Test {
