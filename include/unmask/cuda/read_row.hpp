@@ -126,6 +126,7 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
     return true;
   };
   for_each_piece<false>(b, row, edit, excluded_of(b, row, 0), first, count, keep);
+  b.sync_warp();  // the logits of excluded tokens were written again
   best = largest_of_warp(b, best, [](float x, float y) { return larger(x, y); });
   const place drawn = pick_column(b, row.draw, z, r.drawn, best);
   r.drawn += drawn.column;
