@@ -41,14 +41,13 @@ UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
   m.soft = device_view.soft_of(slot);
 }
 
-/// Sets the outcomes of rows with soft tokens, after the marks are written, or forgets them where
-/// there was no step.
+/// Sets the outcomes of rows with soft tokens, or forgets them where there was no step. Called
+/// after the barrier of step_phase::plan(), before which the marks are written.
 template <class Policy>
 UNMASK_HD void finish_soft(const auto& t, const step::slot_memory<Policy>& m, bool was_step) {
   if (Policy::varies && m.soft != nullptr) {
     step::apart<Policy>([&] {
       if (was_step) {
-        t.sync();
         m.soft->finish(t, m.marks);
       } else {
         m.soft->forget(t);

@@ -152,7 +152,6 @@ class warp_holder {
     if (waiting_ > 0) {
       take_waiting();
     }
-    b_.sync_warp();
   }
 
   /// Offers the columns of another list, which is sorted.

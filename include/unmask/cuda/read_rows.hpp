@@ -155,7 +155,9 @@ UNMASK_HD void cut_row(const auto& b,
                        bool through,
                        read_space<T, S, Transforms, Policy>& space) {
   step::slot_memory<Policy> m = device_view.slots[from.slot];
-  m.soft = device_view.soft_of(from.slot);  // parts may leave nothing of what it holds
+  if constexpr (Policy::varies) {
+    m.soft = device_view.soft_of(from.slot);  // parts may leave nothing of what it holds
+  }
   if (through) {
     const auto warp = warp_of(b);
     held_tokens& held = space.keep.held;
