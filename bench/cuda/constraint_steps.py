@@ -2,7 +2,7 @@
 """What a constraint costs a step on a GPU: constraint_steps.py TOKENS.tiktoken TABLE.dfa...
 
 The tables are those of bench/constraint_tables.py. A block of 32 masked positions decodes under
-"threshold(0.9) + tokens_per_step(4)", from random logits of bfloat16, until it ends, with each language and with none;
+"any_of(threshold(0.9), tokens_per_step(4))", from random logits of bfloat16, until it ends, with each language and with none;
 a step is a replay of a graph. Microseconds a step, the median of nine decodes, each in a session of its own: reading,
 masks, decisions and what a replay costs. `start` is the time of Session.start(), which copies the automaton.
 """

@@ -357,7 +357,12 @@ class sessions_beside {
       options.soft_tokens = d.within(1, held_tokens::capacity);
     }
     host_->start(slot, p, host_tokens_[i], layouts_[i], options);
-    device_->start(slot, p, {device_tokens_[i]->data(), layouts_[i].length}, layouts_[i], options);
+    try {
+      device_->start(
+          slot, p, {device_tokens_[i]->data(), layouts_[i].length}, layouts_[i], options);
+    } catch (const std::invalid_argument& e) {
+      ADD_FAILURE() << "the host took it: " << e.what();
+    }
     std::fill(editable.begin(), editable.end(), std::uint8_t{0});  // it was copied
   }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <vector>
 
 namespace UNMASK_NAMESPACE::device {
 
@@ -126,6 +127,24 @@ using event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, release_event>
   cudaEvent_t e = nullptr;
   check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "cudaEventCreate for a session");
   return event{e};
+}
+
+/// Enqueues the copy of `count` objects of the device to the host.
+template <class T>
+void fetch_objects(T* to, const T* from, std::size_t count, cudaStream_t stream) {
+  if (count > 0) {
+    check(cudaMemcpyAsync(to, from, count * sizeof(T), cudaMemcpyDeviceToHost, stream),
+          "cudaMemcpyAsync to the host");
+  }
+}
+
+/// A copy of `count` objects of the device. Synchronises.
+template <class T>
+[[nodiscard]] std::vector<T> copy_to_host(const T* from, std::size_t count, cudaStream_t stream) {
+  std::vector<T> out(count);
+  fetch_objects(out.data(), from, count, stream);
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return out;
 }
 
 /// Number of multiprocessors of the current device.

@@ -19,16 +19,6 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// A copy of `count` objects of the device. Synchronises.
-template <class T>
-[[nodiscard]] std::vector<T> copy_to_host(const T* from, std::size_t count, cudaStream_t stream) {
-  std::vector<T> out(count);
-  check(cudaMemcpyAsync(out.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost, stream),
-        "cudaMemcpyAsync to the host");
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  return out;
-}
-
 /// Refuses what constraints on a device do not do.
 inline void check_constrained(const start_options& options, bool has_canvas) {
   const bool reads_again = std::any_of(options.constraints.begin(),
@@ -175,8 +165,10 @@ class slot_answers {
   /// Enqueues the copy of a slot's lists, which are in the memory of its constraints.
   void fetch(index_t slot, const sequence_report& report) {
     slot_answer& a = at(slot);
-    copy(a.entries, a.block.walk.entries, report.last_commits);
-    copy(a.traced, a.block.walk.traced, capacity_.trace ? report.last_candidates : 0);
+    const auto commits = static_cast<std::size_t>(report.last_commits);
+    const auto candidates = static_cast<std::size_t>(capacity_.trace ? report.last_candidates : 0);
+    fetch_objects(a.entries.data(), a.block.walk.entries, commits, stream_);
+    fetch_objects(a.traced.data(), a.block.walk.traced, candidates, stream_);
   }
   [[nodiscard]] const commit_entry* entries(index_t slot) const { return at(slot).entries.data(); }
   [[nodiscard]] const candidate_entry* traced(index_t slot) const { return at(slot).traced.data(); }
@@ -200,17 +192,6 @@ class slot_answers {
   [[nodiscard]] std::vector<std::uint32_t> symbols(index_t slot, std::size_t field) {
     const step::field_walk& f = at(slot).block.fields[field];
     return copy_to_host(f.symbols, f.n.positions, stream_);
-  }
-  template <class Entry>
-  void copy(std::vector<Entry>& to, const Entry* from, index_t count) {
-    if (count > 0) {
-      check(cudaMemcpyAsync(to.data(),
-                            from,
-                            static_cast<std::size_t>(count) * sizeof(Entry),
-                            cudaMemcpyDeviceToHost,
-                            stream_),
-            "cudaMemcpyAsync of the commits");
-    }
   }
 
   session_capacity capacity_;

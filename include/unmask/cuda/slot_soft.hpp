@@ -70,13 +70,14 @@ class slot_soft {
     if (s.count == 0) {
       return;
     }
-    copy(s.outcomes.data(), s.rows.outcomes, s.outcomes.size());
+    fetch_objects(s.outcomes.data(), s.rows.outcomes, s.outcomes.size(), stream_);
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     const auto last = std::find_if(s.outcomes.rbegin(), s.outcomes.rend(), [](auto outcome) {
       return outcome != step::soft_outcome::unread;
     });
     const auto places = static_cast<std::size_t>(s.outcomes.rend() - last);
-    copy(s.entries.data(), s.rows.entries, places * static_cast<std::size_t>(s.count));
+    const std::size_t entries = places * static_cast<std::size_t>(s.count);
+    fetch_objects(s.entries.data(), s.rows.entries, entries, stream_);
     check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     const step::soft_rows here{.count = s.count,
                                .places = static_cast<index_t>(places),
@@ -123,13 +124,6 @@ class slot_soft {
     s.rows.outcomes = next.take<step::soft_outcome>(places);
     s.rows.entries = next.take<token_probability>(places * static_cast<std::size_t>(count));
     return next.used();
-  }
-  template <class Entry>
-  void copy(Entry* to, const Entry* from, std::size_t count) {
-    if (count > 0) {
-      check(cudaMemcpyAsync(to, from, count * sizeof(Entry), cudaMemcpyDeviceToHost, stream_),
-            "cudaMemcpyAsync of soft tokens");
-    }
   }
 
   index_t window_;
