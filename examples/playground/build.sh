@@ -33,24 +33,40 @@ echo "Compiling ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" |
   xargs -0 -I{} -P "${UNMASK_JOBS:-$(nproc)}" bash -c 'compile "$@"' _ {} "$objects" "${flags[@]}"
 
-calls=(load check column language start solves step said trace answer refused filled parts)
+calls=(load check column language start right step said trace answer segments committed refused filled parts)
 exported=$(printf ',"_playground_%s"' "${calls[@]}")
 em++ -O2 -fwasm-exceptions "$objects"/*.o -o "$objects/playground.js" \
   -sMODULARIZE -sEXPORT_NAME=makePlayground -sENVIRONMENT=web -sALLOW_MEMORY_GROWTH -sFORCE_FILESYSTEM \
   -sEXPORTED_RUNTIME_METHODS='["ccall","FS"]' -sEXPORTED_FUNCTIONS="[${exported:1}]"
 
-# Pages without a server may not fetch: the models and the program are text in a script.
-python3 - "$objects/playground.wasm" examples/tiny_llada/tiny-f16.gguf examples/sudoku/sudoku-f16.gguf >"$site/data.js" <<'PYTHON'
+# Pages without a server may not fetch: the models, their problems and the program are text in scripts.
+python3 - "$objects/playground.wasm" "$site" <<'PYTHON'
 import base64
+import json
+import pathlib
 import sys
 
-print("globalThis.playgroundData = {", end="")
-for name, path in zip(("wasm", "text", "sudoku"), sys.argv[1:]):
-    with open(path, "rb") as file:
-        print(f'{name}: "{base64.b64encode(file.read()).decode()}",', end="")
-print("};")
+OF_A_TASK = 200
+MODELS = {"text": ("tiny_llada/tiny-f16.gguf", "tiny_llada/prompts.jsonl"), "sudoku": ("sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl"),
+          "chains": ("chains/chains-f16.gguf", "chains/problems.jsonl"), "waiting": ("chains/waiting_1-f16.gguf", "chains/waiting.jsonl")}
+program, site = map(pathlib.Path, sys.argv[1:])
+files, problems = {"wasm": program}, {}
+for name, (weights, lines) in MODELS.items():
+    files[name] = pathlib.Path("examples", weights)
+    problems[name] = {}
+    for line in pathlib.Path("examples", lines).read_text(encoding="utf-8").splitlines():
+        problem = json.loads(line)
+        problems[name].setdefault(problem.pop("task"), []).append(problem)
+    problems[name] = {task: of[:OF_A_TASK] for task, of in problems[name].items()}
+with open(site / "data.js", "w", encoding="utf-8") as out:
+    out.write("globalThis.playgroundData = {")
+    for name, file in files.items():
+        out.write(f'{name}: "{base64.b64encode(file.read_bytes()).decode()}",\n')
+    out.write("};\n")
+with open(site / "problems.js", "w", encoding="utf-8") as out:
+    out.write(f"globalThis.playgroundProblems = {json.dumps(problems, separators=(',', ':'))};\n")
 PYTHON
-cp "$objects/playground.js" "$here"/{index.html,page.js,page.css,languages.js} examples/viewer/viewer.html \
+cp "$objects/playground.js" "$here"/{index.html,page.js,score.js,page.css,languages.js} examples/viewer/viewer.html \
   "$site"
 cat examples/viewer/src/{colours,style}.css >"$site/viewer.css"
 echo "Open $site/index.html"

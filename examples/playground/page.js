@@ -28,31 +28,53 @@ const PROMPTS = [
   'S:30 21 77 36 63',
   'P:a=6;a-=1;a+=2;a+=5;a+=4',
 ];
-const PUZZLES = [  // 6 x 6 cells, row by row
-  '__1__62_65146_3__5_24_3_1___________',
-  '__36_4_4__2_41___6_6_1_______3_____2',
-  '_4__6_6_____5_12____41___26___1___42',
-];
-const NUMBERS = {answer: [1, 128, 40], block: [1, 128, 20], seed: [0, 4294967295, 0]};
+// What the form says where the link does not: the answer's length, the block's, what is given.
+const MODELS = {
+  text: {answer: 40, block: 20},
+  sudoku: {answer: 36, block: 36, fold: 6},
+  chains: {answer: 128, block: 128},
+  waiting: {answer: 237, block: 237},
+};
+const NUMBERS = {answer: [1, 256], block: [1, 256], seed: [0, 4294967295], count: [1, 200]};
+const USUAL = {seed: 0, count: 50};
 
 let module = null;
 let saved = null;  // the bytes of a table that was chosen
 let turn = 0;     // of the decode that runs; a newer one stops it
 let runs = [];    // the newest first: {key, policy, trace, forwards, committed, milliseconds, answer}
 let shown = [];   // keys of the runs in the viewer
+let scored = {set: '', of: []};  // the problems, and what each policy did with them: {policy, right, forwards, segments, committed}
 
 const text = (call, types = [], values = []) => module.ccall(`playground_${call}`, 'string', types, values);
 const integer = (call) => module.ccall(`playground_${call}`, 'number', [], []);
 
+/// Problems of a model, by task.
+const problems = (model) => globalThis.playgroundProblems[model];
+
+/// The first problems of a model's tasks, as examples.
+const examples = (model) => Object.values(problems(model)).flatMap((of) => of.slice(0, 3));
+
+/// The least, most and usual value of a number of the form.
+function bounds(name) {
+  return [...NUMBERS[name], USUAL[name] ?? MODELS[$('model').value][name]];
+}
+
 /// The values of the form, each number within its range.
 function settings() {
-  const all = {model: $('model').value, language: $('language').value, words: $('words').value, policy: $('policy').value, second: $('second').value, prompt: $('prompt').value};
-  for (const [name, [least, most, usual]] of Object.entries(NUMBERS)) {
+  const all = {};
+  for (const name of ['model', 'language', 'words', 'policy', 'second', 'prompt', 'given', 'task']) {
+    all[name] = $(name).value;
+  }
+  for (const name of Object.keys(NUMBERS)) {
+    const [least, most, usual] = bounds(name);
     const value = Math.round(Number($(name).value));
     all[name] = Number.isFinite(value) && $(name).value !== '' ? Math.min(most, Math.max(least, value)) : usual;
   }
-  if (all.model === 'sudoku') {  // the clues are positions that are given; no text stands before them
-    Object.assign(all, {answer: 36, given: all.prompt.replace(/[^1-6]/g, '_').padEnd(36, '_').slice(0, 36)});
+  if (all.model === 'sudoku') {  // clues, and no text before them
+    Object.assign(all, {prompt: '', given: all.given.replace(/[^1-6]/g, '_').padEnd(36, '_').slice(0, 36)});
+  }
+  if (all.given !== '') {
+    all.answer = all.given.length;
   }
   return all;
 }
@@ -122,31 +144,52 @@ function setLanguage() {
 
 /// The fields as the model wants them.
 function adapt() {
-  const sudoku = $('model').value === 'sudoku';
-  $('prompt-label').textContent = sudoku ? 'Clues: 36 cells, row by row, _ is empty' : 'Prompt';
-  $('answer').disabled = sudoku;
-  $('prompts').replaceChildren(new Option('examples', ''), ...(sudoku ? PUZZLES : PROMPTS).map((p) => new Option(p, p)));
+  const model = $('model').value;
+  $('prompt-field').hidden = model === 'sudoku';
+  $('answer').disabled = model !== 'text';
+  const prompts = model === 'text' ? PROMPTS : [...new Set(examples(model).map((p) => p.prompt ?? ''))].filter(Boolean);
+  const option = (value) => new Option(value, value);
+  $('prompts').replaceChildren(new Option('examples', ''), ...prompts.map(option));
+  $('givens').replaceChildren(new Option('examples', ''), ...examples(model).map((p) => p.given).filter(Boolean).map(option));
+  $('task').replaceChildren(...Object.keys(problems(model)).map(option));
+}
+
+/// The first problem of a model.
+function first(model) {
+  return model === 'text' ? {prompt: PROMPTS[0], given: ''} : {prompt: '', given: '', ...examples(model)[0]};
+}
+
+/// Fills in an example: of a prompt or of what is given; one belongs to the other.
+function fillExample({prompt = '', given = ''}) {
+  $('prompt').value = prompt;
+  $('given').value = given;
+  if (given !== '') {
+    $('answer').value = given.length;
+  }
 }
 
 function fromLink() {
   const link = new URLSearchParams(location.hash.slice(1));
-  $('model').value = link.get('model') === 'sudoku' ? 'sudoku' : 'text';
+  $('model').value = Object.hasOwn(MODELS, link.get('model') ?? '') ? link.get('model') : 'text';
   adapt();
+  const model = $('model').value;
   $('policy').value = (link.get('policy') ?? 'threshold(0.9)').slice(0, 2000);
   $('second').value = (link.get('second') ?? 'tokens_per_step(2)').slice(0, 2000);
-  const known = [...$('language').options].map((o) => o.value);
-  $('language').value = known.includes(link.get('language')) ? link.get('language') : '';
+  const known = (id, value) => ([...$(id).options].some((o) => o.value === value) ? value : $(id).options[0].value);
+  $('language').value = known('language', link.get('language'));
+  $('task').value = known('task', link.get('task'));
   $('words').value = (link.get('words') ?? 'yes | no').slice(0, 400);
-  $('prompt').value = (link.get('prompt') ?? ($('model').value === 'sudoku' ? PUZZLES : PROMPTS)[0]).slice(0, 200);
-  for (const [name, [, , usual]] of Object.entries(NUMBERS)) {
-    $(name).value = /^\d{1,10}$/.test(link.get(name) ?? '') ? link.get(name) : usual;
+  const usual = link.has('prompt') || link.has('given') ? {prompt: '', given: ''} : first(model);
+  const clues = model === 'sudoku' ? link.get('prompt') : null;  // where links had them before there was a field
+  $('prompt').value = (link.get('prompt') ?? usual.prompt).slice(0, 400);
+  $('given').value = (link.get('given') ?? clues ?? usual.given).slice(0, 400);
+  for (const name of Object.keys(NUMBERS)) {
+    $(name).value = /^\d{1,10}$/.test(link.get(name) ?? '') ? link.get(name) : bounds(name)[2];
   }
 }
 
 function toLink() {
-  const {given, ...all} = settings();
-  const link = new URLSearchParams(all);
-  history.replaceState(null, '', `#${link}`);
+  history.replaceState(null, '', `#${new URLSearchParams(settings())}`);
 }
 
 /// Shows what is wrong with the text of a policy, at its column. Returns whether it is right.
@@ -163,51 +206,147 @@ function check(field) {
   return wrong === '';
 }
 
-const START = ['string', 'string', 'string', 'string', 'number', 'number', 'number'];
+const START = ['string', 'string', 'string', 'string', 'number', 'number', 'number', 'number'];
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
-/// Decodes with one policy. Null if a newer decode has begun.
-async function decode(policy, s, mine) {
-  const key = JSON.stringify([s.model, policy, s.prompt, s.answer, s.block, s.seed, s.language, s.words]);
-  const wrong = text('start', START, [s.model, policy, s.given ? '' : s.prompt, s.given ?? '', s.answer, s.block, s.seed]);
+/// Runs a decode to its end and calls `seen(forwards)`, which may wait, after each pass. Returns the passes; null if
+/// `seen` said false.
+async function run(policy, s, traced, seen) {
+  const wrong = text('start', START, [s.model, policy, s.prompt, s.given, s.answer, s.block, s.seed, traced ? 1 : 0]);
   if (wrong) {
     throw new Error(wrong);
   }
-  let forwards = 0;
-  let milliseconds = 0;
-  for (;;) {
-    const began = performance.now();
+  for (let forwards = 0;; ++forwards) {
     const more = integer('step');
-    milliseconds += performance.now() - began;
     if (more < 0) {
       throw new Error(text('said'));
     }
     if (more === 0) {
-      break;
+      return forwards;
     }
-    forwards += 1;
-    $('progress').textContent = `${policy}: forward ${forwards}`;
-    await pause();
-    if (mine !== turn) {
+    if (await seen(forwards + 1) === false) {
       return null;
     }
   }
-  const trace = text('trace');
-  const end = trace.trimEnd().split('\n').at(-1);
-  const run = {key, policy, fold: s.given ? 6 : 0, trace, forwards, milliseconds, committed: JSON.parse(end).committed ?? 0,
-               answer: text('answer', ['number'], [s.answer])};
+}
+
+/// Whether an answer is right for a problem.
+const isRight = ({prompt = '', given = '', answer = '', checker = ''}, said) =>
+  module.ccall('playground_right', 'number', Array(5).fill('string'), [prompt, given, answer, checker, said]) === 1;
+
+/// Decodes with one policy. Null if a newer decode has begun.
+async function decode(policy, s, mine) {
+  const key = JSON.stringify([s.model, policy, s.prompt, s.given, s.answer, s.block, s.seed, s.language, s.words]);
+  let milliseconds = 0;
+  let began = performance.now();
+  const forwards = await run(policy, s, true, async (count) => {
+    milliseconds += performance.now() - began;
+    $('progress').textContent = `${policy}: forward ${count}`;
+    await pause();
+    began = performance.now();
+    return mine === turn;
+  });
+  if (forwards === null) {
+    return null;
+  }
+  const made = {key, policy, fold: MODELS[s.model].fold ?? 0, trace: text('trace'), forwards, milliseconds,
+    committed: integer('committed'), answer: text('answer')};
   if (chosenTable() !== null) {
-    run.language = `${integer('refused')} refused, ${integer('filled')} filled`;
+    made.language = `${integer('refused')} refused, ${integer('filled')} filled`;
   }
-  if (s.given) {
-    const solved = module.ccall('playground_solves', 'number', ['string', 'string'], [s.given, run.answer]);
-    run.answer = `${solved ? 'solved' : 'wrong'}: ${run.answer.replace(/.{6}(?=.)/g, '$& ')}`;
+  const known = Object.values(problems(s.model)).flat().find((p) => (p.prompt ?? '') === s.prompt && (p.given ?? '') === s.given);
+  if (s.model === 'sudoku') {
+    const solved = isRight({given: s.given, checker: 'sudoku_6x6'}, made.answer);
+    made.answer = `${solved ? 'solved' : 'wrong'}: ${made.answer.replace(/.{6}(?=.)/g, '$& ')}`;
+  } else if (known && !made.language) {
+    made.verdict = isRight(known, made.answer) ? 'right' : 'wrong';
   }
-  return run;
+  return made;
+}
+
+/// Decodes the problems of the form with one policy. Null if something else has begun.
+async function score(policy, s, set, mine) {
+  const result = {policy, right: [], forwards: 0, segments: 0, committed: 0};
+  let rested = performance.now();
+  for (const problem of set) {
+    const given = problem.given ?? '';
+    const its = {...s, prompt: problem.prompt ?? '', given, answer: given === '' ? s.answer : given.length};
+    const forwards = await run(policy, its, false, async () => {
+      if (performance.now() - rested > 50) {
+        $('score-progress').textContent = `${policy}: problem ${result.right.length + 1} of ${set.length}`;
+        await pause();
+        rested = performance.now();
+      }
+      return mine === turn;
+    });
+    if (forwards === null) {
+      return null;
+    }
+    result.right.push(isRight(problem, text('answer')));
+    result.forwards += forwards;
+    result.segments += integer('segments');
+    result.committed += integer('committed');
+  }
+  return result;
+}
+
+async function scoreAll() {
+  const mine = ++turn;
+  const right = [check('policy'), check('second'), setLanguage()];
+  toLink();
+  if (right.includes(false)) {
+    return;
+  }
+  const s = settings();
+  const of = problems(s.model)[s.task].slice(0, s.count);
+  const set = JSON.stringify([s.model, s.task, of.length, s.answer, s.block, s.seed, s.language, s.words]);
+  if (set !== scored.set) {
+    scored = {set, of: []};
+  }
+  $('error').hidden = true;
+  $('score-stop').hidden = false;
+  try {
+    for (const policy of [s.policy, s.second].filter((p) => p.trim() !== '')) {
+      if (scored.of.some((r) => r.policy === policy)) {
+        continue;
+      }
+      const result = await score(policy, s, of, mine);
+      if (result === null) {
+        break;
+      }
+      scored.of.push(result);
+      fillScores();
+    }
+  } catch (error) {
+    $('error').textContent = error.message;
+    $('error').hidden = false;
+  }
+  fillScores();
+  if (mine === turn) {
+    $('score-stop').hidden = true;
+    $('score-progress').textContent = '';
+  }
+}
+
+/// The row of the control first; it is the first policy that was scored.
+function fillScores() {
+  const body = $('scores').tBodies[0];
+  $('scores').hidden = scored.of.length === 0;
+  body.replaceChildren();
+  for (const result of scored.of) {
+    const row = body.insertRow();
+    const {right, share, forwards, segments, each} = summary(result);
+    const {counts, points, p} = result === scored.of[0] ? {counts: '', points: '', p: ''} : compared(result, scored.of[0]);
+    for (const content of [result.policy, right, share, forwards, segments, each, counts, points, p]) {
+      row.insertCell().textContent = content;
+    }
+  }
 }
 
 async function decodeAll() {
   const mine = ++turn;
+  $('score-stop').hidden = true;
+  $('score-progress').textContent = '';
   const right = [check('policy'), check('second'), setLanguage()];
   toLink();
   if (right.includes(false)) {
@@ -218,11 +357,11 @@ async function decodeAll() {
   const done = [];
   try {
     for (const policy of [s.policy, s.second].filter((p) => p.trim() !== '')) {
-      const run = await decode(policy, s, mine);
-      if (run === null) {
+      const made = await decode(policy, s, mine);
+      if (made === null) {
         return;
       }
-      done.push(run);
+      done.push(made);
     }
   } catch (error) {
     $('error').textContent = error.message;
@@ -266,9 +405,9 @@ function fill() {
     element('td', run.forwards > 0 ? (run.committed / run.forwards).toFixed(2) : '-', row);
     element('td', run.milliseconds.toFixed(0), row);
     const answer = element('td', run.answer, row);
-    if (run.language) {
+    for (const more of [run.verdict, run.language].filter(Boolean)) {
       answer.append(' ');
-      element('span', run.language, answer).classList.add('soft');
+      element('span', more, answer).classList.add('soft');
     }
     const buttons = element('td', '', row);
     element('button', 'Show', buttons).addEventListener('click', () => view([run]));
@@ -296,17 +435,21 @@ async function begin() {
   }
   $('model').addEventListener('change', () => {
     adapt();
-    $('prompt').value = ($('model').value === 'sudoku' ? PUZZLES : PROMPTS)[0];
-    $('block').value = $('model').value === 'sudoku' ? 36 : 20;
+    for (const name of ['answer', 'block']) {
+      $(name).value = MODELS[$('model').value][name];
+    }
+    fillExample(first($('model').value));
     decodeAll();
   });
-  $('prompts').addEventListener('change', () => {
-    if ($('prompts').value !== '') {
-      $('prompt').value = $('prompts').value;
-      $('prompts').value = '';
-      decodeAll();
-    }
-  });
+  for (const [id, field] of [['prompts', 'prompt'], ['givens', 'given']]) {
+    $(id).addEventListener('change', () => {
+      if ($(id).value !== '') {
+        fillExample(examples($('model').value).find((p) => p[field] === $(id).value) ?? {[field]: $(id).value});
+        $(id).value = '';
+        decodeAll();
+      }
+    });
+  }
   $('theme').addEventListener('change', () => {
     document.documentElement.dataset.theme = $('theme').value;
     $('viewer').contentWindow.postMessage({unmaskTheme: $('theme').value}, '*');
@@ -323,7 +466,7 @@ async function begin() {
   fromLink();
 
   module = await globalThis.makePlayground({wasmBinary: bytes(globalThis.playgroundData.wasm)});
-  for (const name of ['text', 'sudoku']) {
+  for (const name of Object.keys(MODELS)) {
     module.FS.writeFile(`/${name}.gguf`, bytes(globalThis.playgroundData[name]));
     const wrong = text('load', ['string', 'string'], [name, `/${name}.gguf`]);
     if (wrong) {
@@ -333,10 +476,11 @@ async function begin() {
   globalThis.playgroundData = null;
   $('parts').textContent = text('parts');
   $('decode').disabled = false;
+  $('score-start').disabled = false;
   $('progress').textContent = '';
 
   let waiting = 0;
-  for (const field of ['policy', 'second', 'prompt', 'words', ...Object.keys(NUMBERS)]) {
+  for (const field of ['policy', 'second', 'prompt', 'given', 'words', 'answer', 'block', 'seed']) {
     $(field).addEventListener('input', () => {
       check('policy');
       check('second');
@@ -348,6 +492,16 @@ async function begin() {
     event.preventDefault();
     clearTimeout(waiting);
     decodeAll();
+  });
+  $('score').addEventListener('submit', (event) => {
+    event.preventDefault();
+    clearTimeout(waiting);
+    scoreAll();
+  });
+  $('score-stop').addEventListener('click', () => {
+    ++turn;
+    $('score-stop').hidden = true;
+    $('score-progress').textContent = '';
   });
   $('share').addEventListener('click', async () => {
     toLink();

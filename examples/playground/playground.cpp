@@ -20,6 +20,7 @@
 
 #include "demo/checkers.hpp"
 #include "demo/engine.hpp"
+#include "demo/problems.hpp"
 #include "demo/trace_head.hpp"
 
 namespace {
@@ -38,32 +39,43 @@ class decode {
          index_t answer_length,
          index_t block_length,
          std::uint64_t seed,
-         unmask::constraint* language)
+         unmask::constraint* language,
+         bool traced)
       : model_(model)
+      , prompt_length_(model.prompt_length(prompt))
       , tokens_{model.canvas(prompt, answer_length, given)} {
     const auto length = static_cast<index_t>(tokens_[0].size());
-    const unmask::sequence_shape shape{.prompt_length = length - answer_length,
+    const unmask::sequence_shape shape{.prompt_length = prompt_length_,
                                        .length = length,
                                        .block_length = block_length,
                                        .seed = seed};
     const unmask::session_capacity capacity{.sequences = 1,
                                             .length = length,
-                                            .window = answer_length,
+                                            .window = length - prompt_length_,
                                             .branches = unmask::max_branches,
-                                            .trace = true};
+                                            .trace = traced};
     session_ = std::make_unique<unmask::named_session>(
         unmask::read_policy(policy), model.info(), capacity);
-    trace_.emplace(
-        [this](std::string_view line) {
-          lines_ += line;
-          return true;
-        },
-        demo::head_of_trace(model, name, policy));
+    if (traced) {
+      trace_.emplace(
+          [this](std::string_view line) {
+            lines_ += line;
+            return true;
+          },
+          demo::head_of_trace(model, name, policy));
+    }
     const std::vector<std::uint8_t> editable = model.text().masked(tokens_[0]);
     const unmask::constrained_field answer{.language = language};
     const std::size_t fields = language == nullptr ? 0 : 1;
-    session_->start(0, tokens_[0], shape, {.editable = editable, .constraints = {&answer, fields}});
-    trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
+    session_->start(0,
+                    tokens_[0],
+                    shape,
+                    {.editable = editable,
+                     .suppressed = model.text().never(),
+                     .constraints = {&answer, fields}});
+    if (trace_) {
+      trace_->start({.slot = 0, .shape = shape, .tokens = tokens_[0]}, *session_);
+    }
   }
 
   /// Runs one forward pass. Returns false if the sequence had ended.
@@ -72,7 +84,10 @@ class decode {
     if (!request) {
       return false;
     }
-    trace_->request(*request, *session_);
+    if (trace_) {
+      trace_->request(*request, *session_);
+    }
+    segments_ += static_cast<int>(request->segments.size());
     const auto start = std::chrono::steady_clock::now();
     const auto logits = model_.forward(*session_, *request, tokens_);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
@@ -80,7 +95,9 @@ class decode {
       session_->read(i, logits[i]);
     }
     session_->decide();
-    trace_->step(*session_, took.count());
+    if (trace_) {
+      trace_->step(*session_, took.count());
+    }
     model_.keep(0, session_->planned(0).winner);
     return true;
   }
@@ -90,11 +107,18 @@ class decode {
 
   [[nodiscard]] const unmask::sequence_report& report() const { return session_->report(0); }
 
-  /// All tokens.
-  [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_[0]; }
+  /// Segments that the model ran: the forward passes with each lookahead branch counted.
+  [[nodiscard]] int segments() const { return segments_; }
+
+  /// The tokens behind the prompt.
+  [[nodiscard]] std::span<const token_id> answer() const {
+    return std::span(tokens_[0]).subspan(static_cast<std::size_t>(prompt_length_));
+  }
 
  private:
   demo::engine& model_;
+  index_t prompt_length_;
+  int segments_ = 0;
   std::vector<std::vector<token_id>> tokens_;  // [slot]
   std::unique_ptr<unmask::named_session> session_;
   std::optional<unmask::trace_writer> trace_;
@@ -173,14 +197,15 @@ const char* playground_language(const char* name, const char* file) {
 }
 
 /// Begins a decode. `given` has the answer's positions that are known, and '_' for the others; ""
-/// means that none is.
+/// means that none is. `traced` is 0 where nobody reads the trace.
 const char* playground_start(const char* name,
                              const char* policy,
                              const char* prompt,
                              const char* given,
                              int answer_length,
                              int block_length,
-                             double seed) {
+                             double seed,
+                             int traced) {
   return attempt([=] {
     running.reset();
     model = &models.at(name);
@@ -192,13 +217,25 @@ const char* playground_start(const char* name,
                                        index_t{answer_length},
                                        index_t{block_length},
                                        static_cast<std::uint64_t>(seed),
-                                       language ? &*language : nullptr);
+                                       language ? &*language : nullptr,
+                                       traced != 0);
   });
 }
 
-/// Whether a text is the solution of a Sudoku of 6 x 6 cells.
-int playground_solves(const char* given, const char* answer) {
-  return demo::sudoku_6x6(given, answer) ? 1 : 0;
+/// Whether a text is right for a problem, as demo::is_right(): by its checker, or if that is "" by
+/// its answer.
+int playground_right(const char* prompt,
+                     const char* given,
+                     const char* answer,
+                     const char* checker,
+                     const char* text) {
+  bool right = false;
+  attempt([&] {
+    const demo::problem p{
+        .task = "", .prompt = prompt, .answer = answer, .given = given, .checker = checker};
+    right = p.checker.empty() ? p.answer == text : demo::find_checker(p.checker)(p, text);
+  });
+  return right ? 1 : 0;
 }
 
 /// Runs one forward pass of the decode: 1 if there was one, 0 at its end, -1 on an error, which
@@ -219,15 +256,20 @@ const char* playground_trace() {
 }
 
 /// The answer, up to its EOS token.
-const char* playground_answer(int answer_length) {
-  return attempt([=] {
-    if (running == nullptr) {
-      return;
+const char* playground_answer() {
+  return attempt([] {
+    if (running != nullptr) {
+      said = model->text().decode(running->answer());
     }
-    const std::vector<token_id>& tokens = running->tokens();
-    said = model->text().decode(
-        std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(answer_length))));
   });
+}
+
+/// Segments that the decode ran so far, and tokens that it committed.
+int playground_segments() {
+  return running != nullptr ? running->segments() : 0;
+}
+int playground_committed() {
+  return running != nullptr ? static_cast<int>(running->report().committed) : 0;
 }
 
 /// Candidates of the decode that the language refused, and tokens that it filled in without a pass.

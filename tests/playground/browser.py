@@ -20,7 +20,10 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "viewer"))
 sys.dont_write_bytecode = True
 
+sys.path.insert(0, str(ROOT / "bench"))
+
 import browser  # noqa: E402
+import paired  # noqa: E402
 from browser import js, view, wait  # noqa: E402
 
 SITE = DEMO = None
@@ -47,9 +50,9 @@ def show(link="", base=None, **look):
     settle()
 
 
-def native(policy, prompt=None):
-    """Of a prompt, or of the first Sudoku."""
-    what = ["--model", "sudoku", "--live", "1"] if prompt is None else ["--prompt", prompt]
+def native(policy, prompt=None, model="sudoku"):
+    """Of a prompt, or of the first problem of a model."""
+    what = ["--model", model, "--live", "1"] if prompt is None else ["--prompt", prompt]
     done = subprocess.run([DEMO, "--policy", policy, *what, "--trace", "-"], capture_output=True, text=True,
                           check=False)
     if done.returncode != 0:
@@ -60,7 +63,7 @@ def native(policy, prompt=None):
 def decoded(policy, prompt, given="", block=20):
     """The trace of the playground."""
     text = js("""const [policy, prompt, given, block] = arguments;
-        const wrong = text('start', START, [given ? 'sudoku' : 'text', policy, prompt, given, given ? 36 : 40, block, 0]);
+        const wrong = text('start', START, [given ? 'sudoku' : 'text', policy, prompt, given, given ? 36 : 40, block, 0, 1]);
         if (wrong) { return wrong; }
         for (let more = 1; more > 0;) { more = integer('step'); }
         return text('trace');""", policy, prompt, given, block)
@@ -113,7 +116,7 @@ class Playground(browser.Page):
         self.assertEqual(rows[1][1], "1")
         with open(ROOT / "examples/sudoku/puzzles.jsonl", encoding="utf-8") as file:
             puzzles = [json.loads(line)["given"] for line in file][:3]
-        self.assertEqual(js("return PUZZLES"), puzzles)
+        self.assertEqual(js("return [...document.getElementById('givens').options].slice(1).map((o) => o.value)"), puzzles)
         for policy in ("threshold(0.9)", "by_margin + tokens_per_step(1)"):
             theirs = native(policy)
             block = theirs[0]["sequences"][0]["shape"]["block_length"]
@@ -125,12 +128,71 @@ class Playground(browser.Page):
         js("const m = document.getElementById('model'); m.value = 'text'; m.dispatchEvent(new Event('change'))")
         wait("document.querySelector('#runs tbody tr').cells[4].textContent.startsWith('10+8')")
 
+    def test_links_without_a_field_for_clues(self):
+        show("#model=sudoku&policy=threshold(0.99)&second=&prompt=__36_4_4__2_41___6_6_1_______3_____2")
+        self.assertEqual(js("return [document.getElementById('given').value, settings().prompt]"), ["__36_4_4__2_41___6_6_1_______3_____2", ""])
+
+    def test_given_positions_stay(self):
+        show("#policy=threshold(0.5)&second=&prompt=J%3Aage+73+name+Eve&given=%7B%22age%22%3A7__%22name%22______")
+        self.assertRegex(js("return document.querySelector('#runs tbody tr').cells[4].textContent"), r'^\{"age":7..."?name".{6}')
+        self.assertEqual(js("return settings().answer"), 22)
+
+    def test_chains_and_traces_that_wait(self):
+        for model, block in (("chains", 128), ("waiting", 237)):
+            show(f"#model={model}&policy=threshold(0.99)&second=")
+            row = js("return [...document.querySelector('#runs tbody tr').cells].map((c) => c.textContent)")
+            theirs = native("threshold(0.99)", model=model if model == "chains" else "waiting_1")
+            self.assertEqual(theirs[0]["sequences"][0]["shape"]["block_length"], block)
+            self.assertEqual(int(row[1]), theirs[-1]["forwards"])
+            self.assertTrue(row[4].endswith(" right"), row)
+
+    def test_scores(self):
+        cells = "return [...document.querySelectorAll('#scores tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+        for model, demo, task, count in (("sudoku", "sudoku", "sudoku", 60), ("text", "tiny_llada", "word", 12), ("chains", "chains", "path", 6),
+                                         ("waiting", "waiting_1", "waiting", 2)):
+            policies = ["threshold(0.9)", "threshold(0.5) + lookahead(3)"]
+            show(f"#model={model}&task={task}&count={count}&policy={policies[0]}&second={policies[1].replace('+', '%2B')}")
+            browser.driver.find_element("id", "score-start").click()
+            wait("document.getElementById('score-stop').hidden && document.querySelectorAll('#scores tbody tr').length === 2", 120)
+            done = subprocess.run([DEMO, "--model", demo, "--task", task, "--limit", str(count), "--json",
+                                   *(x for p in policies for x in ("--policy", p))], capture_output=True, text=True, check=True)
+            native_ones = json.loads(done.stdout)["policies"]
+            rows = js(cells)
+            for row, theirs in zip(rows, native_ones):
+                self.assertEqual(row[1], f"{theirs['right'].count('1')} of {count}", (model, row))
+                self.assertEqual(row[3:5], [f"{theirs[of] / count:.2f}" for of in ("forwards", "segments")], (model, row))
+            gained, lost = ([a + b for a, b in zip(*(p["right"] for p in native_ones))].count(x) for x in ("01", "10"))
+            self.assertEqual(rows[1][6], f"+{gained} -{lost}")
+            low, high = paired.difference(gained, lost, count)
+            self.assertEqual(rows[1][7], f"{low:+.1f} to {high:+.1f}")
+            self.assertAlmostEqual(float(rows[1][8]), paired.sign_test(gained, lost), delta=.006)
+        fill("policy", "tokens_per_step(40)")  # of the same problems: one row more; the first stays what others are compared with
+        settle()
+        browser.driver.find_element("id", "score-start").click()
+        wait("document.querySelectorAll('#scores tbody tr').length === 3", 60)
+        fill("policy", "tokens_per_step(1)")
+        settle()
+        fill("count", "200")
+        browser.driver.find_element("id", "score-start").click()
+        wait("document.getElementById('score-progress').textContent.includes('problem 2 ')", 60)
+        browser.driver.find_element("id", "score-stop").click()
+        wait("document.getElementById('score-progress').textContent === ''", 60)
+        self.assertEqual(js(cells), [])
+
+    def test_the_statistics_of_scores(self):
+        show()
+        self.assertEqual(js("return [signTest(0, 0), signTest(5, 5), signTest(0, 6), signTest(1, 7)]"), [1, 1, 2 / 64, 18 / 256])
+        for gained, lost, n in ((3, 3, 200), (10, 2, 100), (0, 0, 1)):
+            for ours, theirs in zip(js("return pairedDifference(...arguments)", gained, lost, n), paired.difference(gained, lost, n)):
+                self.assertAlmostEqual(ours, theirs)
+        self.assertEqual(js("return wilson(0, 1)[0]"), 0)
+
     def test_the_page_shows_two_policies(self):
         show()
         rows = js("return [...document.querySelectorAll('#runs tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))")
         self.assertEqual([r[0] for r in rows], ["threshold(0.9)", "tokens_per_step(2)"])
         self.assertEqual([int(r[1]) for r in rows], [native(r[0], js("return PROMPTS[0]"))[-1]["forwards"] for r in rows])
-        self.assertEqual(rows[0][4], "10+8=18;18-7=11;11+4=15;#15")
+        self.assertEqual(rows[0][4], "10+8=18;18-7=11;11+4=15;#15 right")
         browser.driver.switch_to.frame("viewer")
         try:
             self.assertTrue(js("return document.body.classList.contains('comparing')"))
@@ -244,7 +306,7 @@ class Playground(browser.Page):
         show("#policy=factor(0.2)&second=&prompt=J%3Aage+27&answer=30&block=10&seed=3")
         self.assertEqual(js("return ['policy', 'second', 'prompt', 'answer', 'block', 'seed'].map((i) => document.getElementById(i).value)"),
                          ["factor(0.2)", "", "J:age 27", "30", "10", "3"])
-        self.assertEqual(js("return document.querySelector('#runs tbody tr').cells[4].textContent"), '{"age":27}')
+        self.assertEqual(js("return document.querySelector('#runs tbody tr').cells[4].textContent"), '{"age":27} right')
         link = js("return location.hash")
         show(link)
         self.assertEqual(js("return location.hash"), link)
