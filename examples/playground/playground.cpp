@@ -110,7 +110,7 @@ class decode {
   /// Segments that the model ran: the forward passes with each lookahead branch counted.
   [[nodiscard]] int segments() const { return segments_; }
 
-  /// The tokens behind the prompt.
+  /// The tokens after the prompt.
   [[nodiscard]] std::span<const token_id> answer() const {
     return std::span(tokens_[0]).subspan(static_cast<std::size_t>(prompt_length_));
   }

@@ -4,11 +4,12 @@ import array
 import json
 import random
 import re
+from decimal import Decimal
 
 import numpy as np
 import pytest
 import unmask
-from unmask import _compile, constraints
+from unmask import _compile, _schema, constraints
 
 pytest.importorskip("outlines_core")
 jsonschema = pytest.importorskip("jsonschema")
@@ -33,6 +34,8 @@ KEPT = {
     "share": {"type": "number", "minimum": 0, "maximum": 1}, "latitude": {"type": "number", "minimum": -90, "maximum": 90},
     "positive": {"type": "number", "exclusiveMinimum": 0}, "below 5": {"type": "number", "exclusiveMaximum": 5},
     "number from 3": {"type": "number", "minimum": 3}, "number to -3": {"type": "number", "maximum": -3},
+    "a half and more": {"type": "number", "minimum": 0.5}, "probability": {"type": "number", "minimum": 0.05, "maximum": 0.95},
+    "temperature": {"type": "number", "exclusiveMinimum": -273.15, "maximum": 36.6}, "tiny": {"type": "number", "minimum": 1e-7, "exclusiveMaximum": 2.5e-7},
     "half open": {"type": "number", "exclusiveMinimum": -2, "maximum": 0},
     "length": {"type": "string", "minLength": 2, "maxLength": 3}, "pattern": {"type": "string", "pattern": "^[a-c]+$"},
     "pattern within": {"type": "string", "pattern": "[a-c]+"}, "any character": {"type": "string", "pattern": "^.+@x$"},
@@ -57,7 +60,8 @@ KEPT = {
     "tree": {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
 }
 REFUSED = {
-    "/multipleOf: ": {"type": "integer", "multipleOf": 5}, "/minimum: bounds of a number": {"type": "number", "minimum": 0.5},
+    "/multipleOf: ": {"type": "integer", "multipleOf": 5}, "/minimum: must be finite": {"type": "number", "minimum": float("inf")},
+    "/maximum: must be finite": {"type": "integer", "maximum": float("nan")},
     "/pattern: one of": {"type": "string", "pattern": "a", "minLength": 3}, "/pattern: lets a string have byte 0x22": {"type": "string", "pattern": 'a"b'},
     "/pattern: lets a string have byte 0x5c": {"type": "string", "pattern": r"a\\b"}, "/pattern: ": {"type": "string", "pattern": "a)(b"},
     "/pattern: [^] means": {"type": "string", "pattern": "[^]"}, "/format: must be one of": {"type": "string", "format": "ipv6"},
@@ -136,6 +140,32 @@ def test_every_whole_number_of_a_range_is_in_it_and_no_other():
         language = constraints.json_schema({"type": "integer", "minimum": low, "maximum": high}, words, timeout=None)
         for value in [*range(low - 12, low + 13), *range(high - 12, high + 13), *(rng.randint(-3000, 3000) for _ in range(40))]:
             assert language.accepts(list(str(value).encode())) == (low <= value <= high), (low, high, value)
+
+
+def test_every_number_between_bounds_is_in_them_and_no_other():
+    rng = random.Random(3)
+
+    def bound():
+        return rng.choice([-1, 1]) * Decimal(rng.choice([0, 1, 7, 9, 10, 19, 99, 1234])) + Decimal(rng.choice([0, 5, 10, 25, 99, 105, 900, 995])) / 1000
+
+    for _ in range(200):
+        low, high = sorted((bound(), bound()))
+        low, high = rng.choice([(low, high), (low, high), (low, low), (low, None), (None, high)])
+        above, below = rng.random() < .5, rng.random() < .5
+        if (low, above or below) == (high, True):
+            continue
+        schema = {"type": "number", **({} if low is None else {"exclusiveMinimum" if above else "minimum": float(low)}),
+                  **({} if high is None else {"exclusiveMaximum" if below else "maximum": float(high)})}
+        _, expressions, _ = _schema.kept(json.dumps(schema))
+        (expression,) = expressions.values()
+        near = [of for of in (low, high) if of is not None]
+        values = [x + Decimal(d) / scale for x in near for scale in (1, 10, 100, 1000, 10000) for d in range(-11, 12)]
+        values += [Decimal(rng.randint(-20000, 20000)) / 10 ** rng.randint(0, 4) for _ in range(40)]
+        for value in values:
+            within = (low is None or (value > low if above else value >= low)) and (high is None or (value < high if below else value <= high))
+            for text in {format(value, "f"), f"{value:.5f}", f"{value:.1f}"}:
+                if Decimal(text) == value:
+                    assert (re.fullmatch(expression, text) is not None) == within, (schema, text, expression)
 
 
 def test_a_schema_that_would_grow_without_bound_is_refused_in_time():

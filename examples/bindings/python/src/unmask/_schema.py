@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -352,6 +353,8 @@ class _Writer:
         for keyword in sorted(OF_TYPE["number"] & set(mine)):
             if isinstance(mine[keyword], bool) or not isinstance(mine[keyword], (int, float)):
                 raise Refused((*at, keyword), f"must be a number, got {json.dumps(mine[keyword])[:60]}")
+            if not math.isfinite(mine[keyword]):
+                raise Refused((*at, keyword), f"must be finite, got {mine[keyword]}")
         low = max(((mine[k], k == "exclusiveMinimum") for k in ("minimum", "exclusiveMinimum") if k in mine), default=(None, False))
         high = min(((mine[k], k != "exclusiveMaximum") for k in ("maximum", "exclusiveMaximum") if k in mine), default=(None, True))
         return low[0], low[1], high[0], not high[1]
@@ -378,9 +381,6 @@ class _Writer:
         self._only(mine, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}, at)
         if low is None and high is None:
             return {"type": "number"}
-        for keyword, value in mine.items():
-            if value != int(value):
-                raise Refused((*at, keyword), f"bounds of a number are kept if they are whole, got {value}")
         if low is not None and high is not None and (low > high or (low == high and (above or below))):
             return None
         parts = []
@@ -457,22 +457,53 @@ def _escaping(pattern: str, at: tuple[str, ...]) -> str:
 
 
 def _magnitudes(low: float, above: bool, high: float | None, below: bool) -> str:
-    """Decimal numbers without a sign from `low` to `high`, both whole and at least 0; above and below: without them."""
-    first, fraction = int(low), r"(\.[0-9]+)?"
-    some = r"\.[0-9]*[1-9][0-9]*"
+    """Decimal numbers without a sign from `low` to `high`, both at least 0; above and below: without them."""
+    first, after = _decimal(low)
     if high is None:
-        whole = f"({_whole(first + 1, None)}){fraction}|{first}{some}"
-        return f"({whole})" if above else rf"({whole}|{first}(\.0+)?)"
-    last, parts = int(high), []
-    if first + 1 <= last - 1:
-        parts.append(f"({_whole(first + 1, last - 1)}){fraction}")
-    if first < last:
-        parts.append(f"{first}{some}")
-    if not above and (first < last or not below):
-        parts.append(rf"{first}(\.0+)?")
-    if not below and first < last:
-        parts.append(rf"{last}(\.0+)?")
-    return f"({'|'.join(parts)})"
+        return rf"(({_whole(first + 1, None)})(\.[0-9]+)?|{first}{_fraction(after, above, None, False)})"
+    last, until = _decimal(high)
+    if first == last:
+        return f"({first}{_fraction(after, above, until, below)})"
+    parts = [f"{first}{_fraction(after, above, None, False)}"]
+    if first + 1 < last:
+        parts.append(rf"({_whole(first + 1, last - 1)})(\.[0-9]+)?")
+    to_last = _fraction("", False, until, below)
+    return f"({'|'.join(parts if to_last is None else [*parts, f'{last}{to_last}'])})"
+
+
+def _decimal(value: float) -> tuple[int, str]:
+    """The whole part of a number, at least 0, and the digits of its fraction, of which the last is not 0."""
+    whole, _, fraction = format(Decimal(repr(value)), "f").partition(".")
+    return int(whole), fraction.rstrip("0")
+
+
+def _fraction(low: str, above: bool, high: str | None, below: bool) -> str | None:
+    """A point and digits, or neither, from the fraction `low` to `high`; None if there is none."""
+    tail = _tail(low, above, high, below)
+    return None if tail is None else rf"\.{tail}" if low or above else r"(\.0+)?" if high == "" else rf"(\.{_nonempty(low, above, high, below)})?"
+
+
+def _tail(low: str, above: bool, high: str | None, below: bool) -> str | None:
+    """As many digits as one likes, from `low` to `high`, which stand for what follows the same digits; None if there are none."""
+    if high == "":
+        return None if low or above or below else "0*"
+    if high is None and low == "":
+        return "[0-9]*[1-9][0-9]*" if above else "[0-9]*"
+    some = _nonempty(low, above, high, below)
+    return some if low or above else f"{some}?"
+
+
+def _nonempty(low: str, above: bool, high: str | None, below: bool) -> str:
+    """The same with at least one digit; `high` is not empty."""
+    first, last = int(low[:1] or 0), 10 if high is None else int(high[0])
+    until = None if high is None else high[1:]
+    if first == last:
+        return f"({first}{_tail(low[1:], above, until, below)})"
+    parts = [f"{first}{_tail(low[1:], above, None, False)}"]
+    if first + 1 < last:
+        parts.append(f"[{first + 1}-{last - 1}][0-9]*")
+    to_last = None if high is None else _tail("", False, until, below)
+    return f"({'|'.join(parts if to_last is None else [*parts, f'{last}{to_last}'])})"
 
 
 def _whole(least: int | None, most: int | None) -> str:
