@@ -4,20 +4,26 @@
 
 usage: bash bench/board.sh [--add FILE] [--only MODEL] [--test N] [--validation N] [--out STEM]
 
-Every setting is decoded on the problems of bench/judge.py and bench/judge_chains.py, whose results it shares. Its controls
-are the constant thresholds next to it in layer-positions on the same problems: the cheapest that computes no fewer, or
-the dearest of all, and the dearest that computes no more. A setting is better if it is better than the first, and worse
-if it is worse than the second. The tuned setting of a rule is the one that on the validation set is furthest above the
-first. Writes STEM.csv and the part of STEM.md between its two markers; the site of the documentation sorts its tables.
+Every setting is decoded on the problems of bench/judge.py, judge_chains.py and judge_waiting.py, whose results it shares,
+and on reactions, whose model bash tests/masked_lms.sh fetches. Its controls are the constant thresholds next to it in
+layer-positions on the same problems: the cheapest that computes no fewer, or the dearest of all, and the dearest that
+computes no more. Where a constant that is right costs hardly more than one that is not, the first is the one that on the
+validation set is right most often of those that cost at most 5 % more than it. A setting is better if it is better than
+the first, and worse if it is worse than the second. The tuned setting of a rule is the one that on the validation set is
+furthest above the first. Writes STEM.csv and the part of STEM.md between its two markers, for traces that wait
+STEM_waiting.csv and .md, for reactions STEM_reactions.csv and .md; the site of the documentation sorts their tables.
 """
 import argparse
 import csv
+import functools
+import json
 import math
 import pathlib
 import sys
 
 import judge
 import judge_chains
+import judge_waiting
 import measured
 import paired
 
@@ -70,7 +76,9 @@ class entry:
         """The constant that costs no less, or the dearest, and the one that costs no more, or None."""
         cost, own = {c: j.cost(c, "layer_positions", which) for c in j.families["constant"]}, self.cost(j, which)
         dearer, cheaper = [c for c in cost if cost[c] >= own], [c for c in cost if cost[c] <= own]
-        return (min(dearer, key=cost.get) if dearer else max(cost, key=cost.get)), max(cheaper, key=cost.get) if cheaper else None
+        first = min(dearer, key=cost.get) if dearer else max(cost, key=cost.get)
+        as_dear = [c for c in cost if cost[first] <= cost[c] <= cost[first] * (1 + j.slack)]
+        return max(as_dear, key=lambda c: (j.right(c), -cost[c])), max(cheaper, key=cost.get) if cheaper else None
 
     def on(self, j, which):
         return j.decode(self.policy, which, self.calibration)
@@ -141,14 +149,67 @@ def rows_of(j, made, comparisons):
     return sorted(found, key=lambda row: -row[0]), [c for c, _, _ in constants if c in best]
 
 
-def models(o):
-    """(title, judge) of the models and tasks."""
-    if o.only in (None, "sudoku"):
-        o.work, o.test, o.validation = o.folder, o.n or 1000, o.v or 500
-        yield "Sudoku", judge.judge(o)
-    if o.only in (None, "chains"):
-        o.work, o.test, o.validation = o.folder + "_chains", o.n or 200, o.v or 60
-        yield from ((f"Chains: {task}", judge_chains.chains(o, task)) for task in ("trace", "path", "reach"))
+class reactions(judge.judge):
+    """Reactions of which a share is masked; right is the reaction itself. No generator makes more, so validation and
+    calibration take the last ones of the file."""
+    model = weights = str(ROOT / "build/masked_lms/rxnmapper.gguf")
+    problems, block = "masked_lms/reactions.jsonl", "160"   # longer than all
+    families = {"constant": [judge.constant(t) for t in (0, *judge.CONSTANTS, .999, .9999)]}
+    budget = 12   # an eighth of the answer, as long as it is in the middle, rounded up
+
+    def __init__(self, options, task):
+        self.task = task
+        if not pathlib.Path(self.model).exists():
+            sys.exit(f"board: {self.model} must be there: bash tests/masked_lms.sh makes it; --only decodes other models")
+        super().__init__(options)
+
+    def make(self, file, count, seed=None):
+        with open(self.files["test"], encoding="ascii") as all_of:
+            of_task = [line for line in all_of if json.loads(line)["task"] == self.task]
+        last = len(of_task) - 1   # calibrates
+        if self.o.test + self.o.validation > last:
+            sys.exit(f"board: problems of {self.task} must be at most {last} to choose and to test with, got {self.o.test + self.o.validation}")
+        file.write_text("".join(of_task[last - count:last] if seed is None else of_task[last:]), encoding="ascii")
+
+
+# name for --only: page behind the stem, folder behind the name of the work folder, problems to test and to choose with,
+# [(title, maker of a judge)]
+MODELS = {
+    "sudoku": ("", "", 1000, 500, [("Sudoku", judge.judge)]),
+    "chains": ("", "_chains", 200, 60, [(f"Chains: {task}", functools.partial(judge_chains.chains, task=task)) for task in ("trace", "path", "reach")]),
+    "waiting": ("_waiting", "_waiting", 100, 40, [(f"Traces that wait: seed {seed}", functools.partial(judge_waiting.waiting, seed=seed)) for seed in (1, 2)]),
+    "reactions": ("_reactions", "_reactions", 100, 40, [("Reactions: half masked", functools.partial(reactions, task="mask_50"))]),
+}
+
+
+def judges_of(page, o):
+    """(title, judge) of the models and tasks of a page."""
+    for name, (its_page, folder, test, validation, judges) in MODELS.items():
+        if its_page == page and o.only in (None, name):
+            for title, make in judges:
+                own = argparse.Namespace(**vars(o))
+                own.work, own.test, own.validation = o.folder + folder, o.n or test, o.v or validation
+                yield title, make(own)
+
+
+def write(judges, rules, stem):
+    """Decodes and writes a page: STEM.csv, and the part of STEM.md between its two markers."""
+    board = []
+    for title, j in judges:
+        decode(j, rules)
+        board.append((title, j, list(entries(j, rules))))
+    comparisons = sum(2 if e.controls(j, "test")[1] else 1 for _, j, made in board for e in made)
+    text = ["", f"The tables below make **{comparisons} comparisons**: *better* and *worse* stand where p is below .05 / {comparisons} = "
+            f"{.05 / comparisons:.2g}, *in", "part* where it is below .05 alone."]
+    with open(f"{stem}.csv", "w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["model", *HEAD[:-len(BESIDE)], *(f"{name} (no dearer)" for name in BESIDE)])
+        for title, j, made in board:
+            rows, constants = rows_of(j, made, comparisons)
+            text += ["", f"### {title}", "", f"{len(made)} settings, {j.limits['test']} problems. On the frontier, of the constants: "
+                     + ", ".join(f"`{c}`" for c in constants) + ".", "", *judge.head(*HEAD), *(judge.line(*cells) for _, cells in rows)]
+            out.writerows([title, *(cell.strip("`") for cell in cells)] for _, cells in rows)
+    measured.write(pathlib.Path(f"{stem}.md"), text)
 
 
 def self_test():
@@ -169,9 +230,9 @@ def main():
     options.add_argument("--work", dest="folder", default="build/judge/judge", help="folder for what was decoded")
     options.add_argument("--policies", type=pathlib.Path, default=FILE, help="file of rules")
     options.add_argument("--add", type=pathlib.Path, action="append", default=[], help="another file of rules")
-    options.add_argument("--only", choices=["sudoku", "chains"], help="one model")
-    options.add_argument("--test", dest="n", type=int, help="problems of each task; 1000 Sudokus, 200 chains")
-    options.add_argument("--validation", dest="v", type=int, help="problems to choose with; 500 Sudokus, 60 chains")
+    options.add_argument("--only", choices=MODELS, help="one model")
+    options.add_argument("--test", dest="n", type=int, help="problems of each task; 1000 Sudokus, 200 of chains, 100 of the others")
+    options.add_argument("--validation", dest="v", type=int, help="problems to choose with; 500 Sudokus, 60 of chains, 40 of the others")
     options.add_argument("--out", default=str(ROOT / "bench/results/board"), help="files to write, without ending")
     options.add_argument("--self-test", action="store_true")
     o = options.parse_args()
@@ -180,22 +241,8 @@ def main():
     if not o.demo:
         options.error("--demo must name the program that bench/board.sh builds")
     rules = [rule for file in (o.policies, *o.add) for rule in read(file.open(encoding="utf-8"), file.name)]
-    board = []
-    for title, j in models(o):
-        decode(j, rules)
-        board.append((title, j, list(entries(j, rules))))
-    comparisons = sum(2 if e.controls(j, "test")[1] else 1 for _, j, made in board for e in made)
-    text = ["", f"The tables below make **{comparisons} comparisons**: *better* and *worse* stand where p is below .05 / {comparisons} = "
-            f"{.05 / comparisons:.2g}, *in", "part* where it is below .05 alone."]
-    with open(pathlib.Path(o.out).with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["model", *HEAD[:-len(BESIDE)], *(f"{name} (no dearer)" for name in BESIDE)])
-        for title, j, made in board:
-            rows, constants = rows_of(j, made, comparisons)
-            text += ["", f"### {title}", "", f"{len(made)} settings, {j.limits['test']} problems. On the frontier, of the constants: "
-                     + ", ".join(f"`{c}`" for c in constants) + ".", "", *judge.head(*HEAD), *(judge.line(*cells) for _, cells in rows)]
-            out.writerows([title, *(cell.strip("`") for cell in cells)] for _, cells in rows)
-    measured.write(pathlib.Path(o.out).with_suffix(".md"), text)
+    for page in dict.fromkeys(page for name, (page, *_) in MODELS.items() if o.only in (None, name)):
+        write(judges_of(page, o), rules, f"{o.out}{page}")
     return 0
 
 
