@@ -75,8 +75,9 @@ template <class Policy>
 void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& n) {
   SCOPED_TRACE(seed);
   dice d(seed);
-  // Now and then a mask of many words.
-  const language l = random_language(d, d.chance(0.1) ? d.within(300, 900) : d.within(3, 6));
+  // Now and then a mask of many words, or sets of states of many.
+  const language l = random_language(
+      d, d.chance(0.1) ? d.within(300, 900) : d.within(3, 6), seed % 8 == 7 ? 400 : 6);
   std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
   if (!c) {
     return;

@@ -16,16 +16,18 @@ UNMASK_LIBRARY std::vector<std::uint32_t> running_field::distinct_restrictions()
   return out;
 }
 
-// Calls use(state, neighbour) for the pairs between which a class of a restriction leads.
-void running_field::for_each_pair(std::uint32_t restriction,
-                                  const std::vector<std::uint32_t>& first,
-                                  const std::vector<std::uint32_t>& to,
-                                  const std::vector<std::uint32_t>& label,
-                                  const auto& use) const {
+// Calls use(neighbours) for each state: those to which a class of a restriction leads.
+void running_field::for_each_row(std::uint32_t restriction,
+                                 const std::vector<std::uint32_t>& first,
+                                 const std::vector<std::uint32_t>& to,
+                                 const std::vector<std::uint32_t>& label,
+                                 const auto& use) const {
   const token_automaton& a = pool_->automaton();
   const std::size_t words = a.class_words();
   const std::uint64_t* const may = pool_->restriction(restriction);
+  std::vector<std::uint32_t> neighbours;
   for (std::uint32_t q = 0; q < a.states; ++q) {
+    neighbours.clear();
     for (std::uint32_t k = first[q]; k < first[q + 1]; ++k) {
       const std::uint64_t* const by = a.labels.data() + words * label[k];
       std::uint64_t any = 0;
@@ -33,10 +35,33 @@ void running_field::for_each_pair(std::uint32_t restriction,
         any |= by[w] & may[w];
       }
       if (any != 0) {
-        use(q, to[k]);
+        neighbours.push_back(to[k]);
       }
     }
+    use(neighbours);
   }
+}
+
+// Where the edges of each class begin whose states are in a word of a set.
+inline void write_words(const token_automaton& a,
+                        std::size_t words,
+                        const std::uint32_t* states,
+                        std::uint32_t* firsts) {
+  for (std::uint32_t c = 0; c < a.classes; ++c) {
+    std::uint32_t k = a.first_edge[c];
+    for (std::size_t w = 0; w <= words; ++w) {
+      while (k < a.first_edge[c + 1] && states[k] / 32 < w) {
+        ++k;
+      }
+      *firsts++ = k;
+    }
+  }
+}
+
+// Numbers of the row of so many neighbours: a list, or from a quarter of the numbers of a set on, a
+// set.
+[[nodiscard]] inline std::size_t row_size(std::size_t neighbours, std::size_t words) {
+  return 4 * neighbours < words ? neighbours : words;
 }
 
 UNMASK_LIBRARY field_sizes running_field::sizes() const {
@@ -49,7 +74,12 @@ UNMASK_LIBRARY field_sizes running_field::sizes() const {
   n.positions = static_cast<std::size_t>(size_);
   for (const std::uint32_t r : distinct_restrictions()) {
     ++n.restrictions;
-    for_each_pair(r, a.first_pair, a.pair_next, a.pair_label, [&](auto, auto) { ++n.neighbours; });
+    for_each_row(r, a.first_pair, a.pair_next, a.pair_label, [&](const auto& row) {
+      n.after += row_size(row.size(), n.words());
+    });
+    for_each_row(r, a.first_back, a.back_from, a.back_label, [&](const auto& row) {
+      n.before += row_size(row.size(), n.words());
+    });
   }
   return n;
 }
@@ -69,13 +99,32 @@ inline void write_back_edges(const token_automaton& a, field_tables& to) {
   }
 }
 
+// The edges that leave each state, by their class.
+inline void write_out_edges(const token_automaton& a, field_tables& to) {
+  for (const std::uint32_t q : a.edge_from) {
+    ++to.first_out[q + 1];
+  }
+  std::partial_sum(to.first_out, to.first_out + a.states + 1, to.first_out);
+  std::vector<std::uint32_t> next(to.first_out, to.first_out + a.states);
+  for (std::uint32_t c = 0; c < a.classes; ++c) {
+    for (std::uint32_t k = a.first_edge[c]; k < a.first_edge[c + 1]; ++k) {
+      const std::uint32_t at = next[a.edge_from[k]]++;
+      to.out_class[at] = c;
+      to.out_next[at] = a.edge_next[k];
+    }
+  }
+}
+
 UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
   const token_automaton& a = pool_->automaton();
   std::copy(a.class_of.begin(), a.class_of.end(), to.class_of);
-  std::copy(a.first_edge.begin(), a.first_edge.end(), to.first_edge);
   std::copy(a.edge_from.begin(), a.edge_from.end(), to.edge_from);
   std::copy(a.edge_next.begin(), a.edge_next.end(), to.edge_next);
   write_back_edges(a, to);
+  const std::size_t words = to.n.words();
+  write_words(a, words, to.edge_from, to.leaving);
+  write_words(a, words, to.back_next, to.entering);
+  write_out_edges(a, to);
   for (std::uint32_t c = 0; c < a.classes; ++c) {
     to.lowest_of[c] = no_token;
     to.has_several[c] = 0;
@@ -89,23 +138,26 @@ UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
   const std::vector<std::uint32_t> restrictions = distinct_restrictions();
   std::uint32_t after = 0;
   std::uint32_t before = 0;
-  const auto write_pairs = [&](std::uint32_t r,
-                               const std::vector<std::uint32_t>& first,
-                               const std::vector<std::uint32_t>& neighbour,
-                               const std::vector<std::uint32_t>& label,
-                               std::uint32_t* firsts,
-                               std::uint32_t* list,
-                               std::uint32_t& count) {
-    std::uint32_t state = 0;
-    for_each_pair(r, first, neighbour, label, [&](std::uint32_t q, std::uint32_t next) {
-      while (state <= q) {
-        firsts[state++] = count;
+  const auto write_rows = [&](std::uint32_t r,
+                              const std::vector<std::uint32_t>& first,
+                              const std::vector<std::uint32_t>& neighbour,
+                              const std::vector<std::uint32_t>& label,
+                              std::uint32_t* firsts,
+                              std::uint32_t* rows,
+                              std::uint32_t& count) {
+    for_each_row(r, first, neighbour, label, [&](const std::vector<std::uint32_t>& row) {
+      *firsts++ = count;
+      if (row_size(row.size(), words) < words) {
+        std::copy(row.begin(), row.end(), rows + count);
+        count += static_cast<std::uint32_t>(row.size());
+      } else {
+        for (const std::uint32_t q : row) {
+          rows[count + q / 32] |= 1U << q % 32;
+        }
+        count += static_cast<std::uint32_t>(words);
       }
-      list[count++] = next;
     });
-    while (state <= a.states) {
-      firsts[state++] = count;
-    }
+    *firsts = count;
   };
   for (std::size_t i = 0; i < restrictions.size(); ++i) {
     const std::uint32_t r = restrictions[i];
@@ -113,8 +165,8 @@ UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
       to.usable[i * a.classes + c] = has_bit(pool_->restriction(r), c) ? 1 : 0;
     }
     const std::size_t from = i * (std::size_t{a.states} + 1);
-    write_pairs(r, a.first_pair, a.pair_next, a.pair_label, to.first_after + from, to.after, after);
-    write_pairs(
+    write_rows(r, a.first_pair, a.pair_next, a.pair_label, to.first_after + from, to.after, after);
+    write_rows(
         r, a.first_back, a.back_from, a.back_label, to.first_before + from, to.before, before);
   }
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
@@ -122,9 +174,9 @@ UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
     to.masked_symbols[i] = a.classes + static_cast<std::uint32_t>(r - restrictions.begin());
     to.symbols[i] = is_masked(static_cast<index_t>(i)) ? to.masked_symbols[i] : symbols_[i];
   }
-  to.left[first_state_] = 1;
+  to.left[first_state_ / 32] = 1U << first_state_ % 32;
   for_each_bit(pool_->states_in(sets_of_right_[0]), a.state_words(), [&](std::size_t q) {
-    to.right[q] = 1;
+    to.right[q / 32] |= 1U << q % 32;
   });
   to.fills = fills_;
 }

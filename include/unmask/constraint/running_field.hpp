@@ -110,11 +110,11 @@ class running_field {
   void check(const constrained_field& field, index_t first, std::span<const token_id> tokens);
   void leave();
   [[nodiscard]] std::vector<std::uint32_t> distinct_restrictions() const;
-  void for_each_pair(std::uint32_t restriction,
-                     const std::vector<std::uint32_t>& first,
-                     const std::vector<std::uint32_t>& to,
-                     const std::vector<std::uint32_t>& label,
-                     const auto& use) const;
+  void for_each_row(std::uint32_t restriction,
+                    const std::vector<std::uint32_t>& first,
+                    const std::vector<std::uint32_t>& to,
+                    const std::vector<std::uint32_t>& label,
+                    const auto& use) const;
 
   std::shared_ptr<set_pool> pool_;
   index_t size_ = 0;

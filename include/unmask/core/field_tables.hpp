@@ -16,8 +16,12 @@ struct field_sizes {
   std::size_t classes = 0;
   std::size_t edges = 0;
   std::size_t restrictions = 0;
-  std::size_t neighbours = 0;  ///< of all states, under all restrictions
+  std::size_t after = 0;  ///< words of the rows of neighbours
+  std::size_t before = 0;
   std::size_t positions = 0;
+
+  /// Words of a set of states, a bit a state.
+  [[nodiscard]] UNMASK_HD constexpr std::size_t words() const { return (states + 31) / 32; }
 };
 
 /// The automaton of a field and its positions. The constraint writes the arrays, which are zero,
@@ -30,20 +34,27 @@ struct field_tables {
 
   /// By token: its class, or no_class.
   std::uint32_t* class_of = nullptr;
-  /// The edges of class c are [first_edge[c], first_edge[c + 1]): by the state that they leave, and
-  /// by the state that they enter.
-  std::uint32_t* first_edge = nullptr;
+  /// By class, the edges that leave a state of word w of a set are [leaving[w], leaving[w + 1]), by
+  /// that state, and those that enter one [entering[w], entering[w + 1]) of the arrays `back_`, by
+  /// that one: words + 1 numbers each.
+  std::uint32_t* leaving = nullptr;
+  std::uint32_t* entering = nullptr;
   std::uint32_t* edge_from = nullptr;
   std::uint32_t* edge_next = nullptr;
   std::uint32_t* back_from = nullptr;
   std::uint32_t* back_next = nullptr;
+  /// The edges that leave state q are [first_out[q], first_out[q + 1]): by their class.
+  std::uint32_t* first_out = nullptr;
+  std::uint32_t* out_class = nullptr;
+  std::uint32_t* out_next = nullptr;
   /// By class: its lowest token that may be proposed, no_token if there is none, and whether there
   /// are more.
   token_id* lowest_of = nullptr;
   std::uint8_t* has_several = nullptr;
   /// By restriction and class: whether the class may occur.
   std::uint8_t* usable = nullptr;
-  /// By restriction and state: the states after it, and before it, by a class that may occur.
+  /// By restriction and state: the row of the states after it, and before it, by a class that may
+  /// occur. A row of as many words as a set is one, a shorter row is a list.
   std::uint32_t* first_after = nullptr;
   std::uint32_t* after = nullptr;
   std::uint32_t* first_before = nullptr;
@@ -52,10 +63,10 @@ struct field_tables {
   /// By position: the class of its token, or classes + restriction if it is masked; and that sum.
   std::uint32_t* symbols = nullptr;
   std::uint32_t* masked_symbols = nullptr;
-  /// [positions + 1][states]: set j from the left is that before position j, set j from the right
-  /// that after position size - 1 - j.
-  std::uint8_t* left = nullptr;
-  std::uint8_t* right = nullptr;
+  /// [positions + 1][words of a set]: set j from the left is that before position j, set j from the
+  /// right that after position size - 1 - j.
+  std::uint32_t* left = nullptr;
+  std::uint32_t* right = nullptr;
 
   range where;        ///< positions of the sequence
   bool fills = true;  ///< as constrained_field::fill

@@ -208,4 +208,13 @@ inline constexpr float exp2_c5 = 0x1.5bba14p-10F;  ///< Coefficient of f^5.
   return from_bits(sign | bits_of(subnormal));
 }
 
+/// The lowest bit that is set; at least one must be.
+[[nodiscard]] UNMASK_HD inline index_t lowest_bit(std::uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return __ffsll(static_cast<long long>(x)) - 1;
+#else
+  return __builtin_ctzll(x);
+#endif
+}
+
 }  // namespace unmask::math

@@ -49,15 +49,6 @@ namespace UNMASK_NAMESPACE::device {
 #endif
 }
 
-/// The lowest bit that is set; at least one must be.
-[[nodiscard]] UNMASK_HD inline index_t lowest_bit(std::uint64_t x) {
-#if defined(__CUDA_ARCH__)
-  return __ffsll(static_cast<long long>(x)) - 1;
-#else
-  return __builtin_ctzll(x);
-#endif
-}
-
 [[nodiscard]] UNMASK_HD inline float to_float(float x) {
   return x;
 }

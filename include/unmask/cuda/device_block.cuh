@@ -7,10 +7,8 @@
 
 #include <unmask/cuda/thread_block.hpp>
 
-#include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cuda/atomic>
-#include <cuda/std/functional>
 
 namespace UNMASK_NAMESPACE::device {
 
@@ -37,17 +35,20 @@ struct device_block {
     return sum;
   }
   [[nodiscard]] __device__ std::uint64_t any(std::uint64_t bits) const {
-    using reduction = cub::BlockReduce<std::uint64_t, Threads>;
-    __shared__ typename reduction::TempStorage space;
-    __shared__ std::uint64_t all;
-    const std::uint64_t sum = reduction(space).Reduce(bits, ::cuda::std::bit_or<>{});
-    if (lane() == 0) {
-      all = sum;
+    __shared__ std::uint64_t of_warps[Threads / warp_threads];
+    for (index_t m = warp_threads / 2; m > 0; m /= 2) {
+      bits |= shuffle_xor(bits, m);
+    }
+    if (warp_lane() == 0) {
+      of_warps[warp()] = bits;
     }
     sync();
-    const std::uint64_t result = all;
-    sync();  // before `all` is written again; CUB may have no barrier before that
-    return result;
+    std::uint64_t all = 0;
+    for (index_t w = 0; w < warps(); ++w) {
+      all |= of_warps[w];
+    }
+    sync();  // before `of_warps` is written again
+    return all;
   }
 
   [[nodiscard]] __device__ index_t warp() const { return lane() / warp_threads; }

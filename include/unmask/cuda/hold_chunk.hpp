@@ -36,7 +36,7 @@ UNMASK_HD void
 for_each_of(const auto& b, const chunk_logits& z, std::uint64_t wanted, const auto& use) {
   while (b.ballot(wanted != 0) != 0) {
     const bool there = wanted != 0;
-    const index_t at = there ? lowest_bit(wanted) : 0;
+    const index_t at = there ? math::lowest_bit(wanted) : 0;
     float logit = 0.0F;
     unrolled<2 * lane_columns>([&](index_t i) {  // registers have no index
       logit = i == at ? z[i] : logit;

@@ -50,15 +50,18 @@ struct answer_block {
     step::answer_walk& w = out.walk;
     const std::size_t count = answer.fields();
     std::vector<unmask::detail::field_sizes> sizes;
+    std::size_t most_positions = 0;
     for (std::size_t k = 0; k < count; ++k) {
       sizes.push_back(answer.sizes(k));
       w.most_classes = std::max(w.most_classes, sizes[k].classes);
+      most_positions = std::max(most_positions, sizes[k].positions);
     }
     const auto window = static_cast<std::size_t>(capacity.window);
     w.count = static_cast<index_t>(count);
     w.mask_words = (static_cast<std::size_t>(model.vocab) + 31) / 32;
     w.fields = next.take<step::field_walk>(count);
     w.placed = next.take<unmask::detail::placed_token>(capacity.length + 1);
+    w.certain = next.take<token_id>(most_positions);
     w.entries = next.take<commit_entry>(list_size(capacity));
     w.traced = next.take<candidate_entry>(capacity.trace ? list_size(capacity) : 0);
     w.masks = next.take<std::uint32_t>(window * w.mask_words);

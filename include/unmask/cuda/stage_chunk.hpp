@@ -136,7 +136,7 @@ UNMASK_HD void take_excluded(const auto& b,
     const index_t column = (from == 0 ? mine : excluded_of(b, row, from)) - first;
     std::uint32_t found = b.ballot(column >= 0 && column < count);
     for (; found != 0; found &= found - 1) {
-      const index_t n = lowest_bit(found);
+      const index_t n = math::lowest_bit(found);
       const auto taken = static_cast<index_t>(b.shuffle(static_cast<std::uint32_t>(column), n));
       const index_t held = index_of(b, taken);
       if (held < 0) {

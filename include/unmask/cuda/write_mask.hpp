@@ -32,7 +32,7 @@ UNMASK_HD void write_mask(const auto& b,
   if (f != nullptr) {
     for (index_t c = b.lane(); c < static_cast<index_t>(f->n.classes); c += b.lanes()) {
       possible[c] =
-          f->is_possible(static_cast<std::uint32_t>(c), position - f->where.first) ? 1 : 0;
+          f->is_possible_class(static_cast<std::uint32_t>(c), position - f->where.first) ? 1 : 0;
     }
     b.sync();
   }

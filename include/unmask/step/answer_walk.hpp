@@ -17,6 +17,8 @@ struct answer_walk {
   field_walk* fields = nullptr;
   /// Room for a token at each position of the answer.
   detail::placed_token* placed = nullptr;
+  /// By position of a field: the token that is certain there.
+  token_id* certain = nullptr;
   /// The lists of a step, with room for a token at each position; traced is null without a trace.
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
@@ -56,10 +58,10 @@ struct answer_walk {
       write(position, no_token);
     }
   }
-  template <class Group>
-  [[nodiscard]] UNMASK_HD bool is_certain(const Group& t, index_t position) const {
+  /// One lane.
+  [[nodiscard]] UNMASK_HD bool is_certain(const serial& /*t*/, index_t position) const {
     field_walk* const f = field_at(position);
-    return f != nullptr && f->fills && f->certain(t, position - f->where.first) != no_token;
+    return f != nullptr && f->fills && f->certain(position - f->where.first) != no_token;
   }
   [[nodiscard]] UNMASK_HD static constexpr bool reads_again(index_t /*position*/) { return false; }
   [[nodiscard]] UNMASK_HD static constexpr bool reads_again() { return false; }
@@ -121,23 +123,32 @@ struct answer_walk {
       chosen.token = no_token;
     }
   }
-  template <class Group>
-  UNMASK_HD void fill(const Group& t, field_walk& f) {
-    index_t p = f.changed_first;
-    while (p < math::min(f.changed_last, f.size())) {
-      // Every lane has seen the sets when certain() returns: it ends with a barrier.
-      const token_id token = f.is_masked(p) ? f.certain(t, p) : no_token;
-      if (t.lane() == 0 && token != no_token) {
-        put_chosen(f.where.first + p);
-        placed[placed_count++] = {f.where.first + p, token, true};
-        f.write(p, token);
+  // Fills the positions of a field, all of whose sets are known, that hold a certain token. What is
+  // certain is in every string that is left, so filling it makes nothing else certain, and nothing
+  // uncertain: a warp looks at a position, one lane writes.
+  template <class Block>
+  UNMASK_HD void fill(const Block& b, field_walk& f) {
+    const index_t first = f.changed_first;
+    const index_t last = math::min(f.changed_last, f.size());
+    for (index_t p = first + b.warp(); p < last; p += b.warps()) {
+      const token_id token = f.is_masked(p) ? f.certain_by_warp(b, p) : no_token;
+      if (b.warp_lane() == 0) {
+        certain[p] = token;
       }
-      t.sync();
-      ++p;
     }
-    f.know_all(t);
-    t.sync();  // every lane has seen the end
-    if (t.lane() == 0) {
+    b.sync();
+    if (b.lane() == 0) {
+      for (index_t p = first; p < last; ++p) {
+        if (certain[p] != no_token) {
+          put_chosen(f.where.first + p);
+          placed[placed_count++] = {f.where.first + p, certain[p], true};
+          f.write(p, certain[p]);
+        }
+      }
+    }
+    b.sync();
+    f.know_all(b);
+    if (b.lane() == 0) {
       f.changed_first = f.size();
       f.changed_last = 0;
     }

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 /// A constrained field where a step can call nothing of the host: the states that are possible left
-/// and right of each position are computed from tables of its automaton, a byte for a state.
+/// and right of each position are computed from tables of its automaton, a bit for a state.
 /// running_field.hpp has the same rule over interned sets.
 namespace UNMASK_NAMESPACE::step {
 
@@ -27,6 +27,16 @@ struct walk_chain {
       same_from = waits ? math::max(same_from, math::max(ok, j) + 1) : j + 1;
     }
     ok = math::min(ok, j);
+  }
+  /// Set ok + 1 was computed. Returns whether it is not what it was, or was not known.
+  UNMASK_HD bool advance(bool differs) {
+    const bool is_new = differs || ok + 1 > end;
+    if (is_new) {
+      end = math::max(end, ++ok);
+    } else {
+      ok = ok + 1 >= same_from ? end : ok + 1;
+    }
+    return is_new;
   }
 };
 
@@ -48,81 +58,68 @@ struct field_walk : detail::field_tables {
     n = sizes;
     changed_last = size();
     class_of = next.take<std::uint32_t>(n.vocab);
-    first_edge = next.take<std::uint32_t>(n.classes + 1);
+    leaving = next.take<std::uint32_t>(n.classes * (n.words() + 1));
+    entering = next.take<std::uint32_t>(n.classes * (n.words() + 1));
     edge_from = next.take<std::uint32_t>(n.edges);
     edge_next = next.take<std::uint32_t>(n.edges);
     back_from = next.take<std::uint32_t>(n.edges);
     back_next = next.take<std::uint32_t>(n.edges);
+    first_out = next.take<std::uint32_t>(n.states + 1);
+    out_class = next.take<std::uint32_t>(n.edges);
+    out_next = next.take<std::uint32_t>(n.edges);
     lowest_of = next.take<token_id>(n.classes);
     has_several = next.take<std::uint8_t>(n.classes);
     usable = next.take<std::uint8_t>(n.restrictions * n.classes);
     first_after = next.take<std::uint32_t>(n.restrictions * (n.states + 1));
-    after = next.take<std::uint32_t>(n.neighbours);
+    after = next.take<std::uint32_t>(n.after);
     first_before = next.take<std::uint32_t>(n.restrictions * (n.states + 1));
-    before = next.take<std::uint32_t>(n.neighbours);
+    before = next.take<std::uint32_t>(n.before);
     symbols = next.take<std::uint32_t>(n.positions);
     masked_symbols = next.take<std::uint32_t>(n.positions);
-    left = next.take<std::uint8_t>((n.positions + 1) * n.states);
-    right = next.take<std::uint8_t>((n.positions + 1) * n.states);
+    left = next.take<std::uint32_t>((n.positions + 1) * n.words());
+    right = next.take<std::uint32_t>((n.positions + 1) * n.words());
   }
 
   [[nodiscard]] UNMASK_HD index_t size() const { return static_cast<index_t>(n.positions); }
   [[nodiscard]] UNMASK_HD bool is_masked(index_t p) const { return symbols[p] >= n.classes; }
 
   /// The set before position p, and that after it; they are there after know().
-  [[nodiscard]] UNMASK_HD const std::uint8_t* left_of(index_t p) const {
-    return left + static_cast<std::size_t>(p) * n.states;
+  [[nodiscard]] UNMASK_HD const std::uint32_t* left_of(index_t p) const {
+    return left + static_cast<std::size_t>(p) * n.words();
   }
-  [[nodiscard]] UNMASK_HD const std::uint8_t* right_of(index_t p) const {
-    return right + static_cast<std::size_t>(size() - 1 - p) * n.states;
+  [[nodiscard]] UNMASK_HD const std::uint32_t* right_of(index_t p) const {
+    return right + static_cast<std::size_t>(size() - 1 - p) * n.words();
   }
   /// Computes the sets on both sides of a position.
   template <class Group>
   UNMASK_HD void know(const Group& t, index_t p) {
-    know_left(t, p);
-    know_right(t, p);
+    extend(t, p, size() - 1 - p);
   }
   /// Computes all sets.
   template <class Group>
   UNMASK_HD void know_all(const Group& t) {
-    know_left(t, size());
-    know_right(t, -1);
-  }
-  template <class Group>
-  UNMASK_HD void know_left(const Group& t, index_t p) {
-    extend(
-        t,
-        of_left,
-        left,
-        p,
-        [&](index_t j, const std::uint8_t* set, std::uint32_t q) {
-          return follows(set, symbols[j], q);
-        },
-        [&](index_t j) { note_changed(j); });
-  }
-  template <class Group>
-  UNMASK_HD void know_right(const Group& t, index_t p) {
-    extend(
-        t,
-        of_right,
-        right,
-        size() - 1 - p,
-        [&](index_t j, const std::uint8_t* set, std::uint32_t q) {
-          return precedes(set, symbols[size() - 1 - j], q);
-        },
-        [&](index_t j) { note_changed(size() - 1 - j); });
+    extend(t, size(), size());
   }
 
-  /// Whether a class leads from a state before a position to one after it, whose sets are known.
-  [[nodiscard]] UNMASK_HD bool is_possible(std::uint32_t c, index_t p) const {
-    const std::uint8_t* const from = left_of(p);
-    const std::uint8_t* const next = right_of(p);
-    for (std::uint32_t k = first_edge[c]; k < first_edge[c + 1]; ++k) {
-      if (from[edge_from[k]] != 0 && next[edge_next[k]] != 0) {
-        return true;
-      }
+  /// The edges of class c are [first_of(c), last_of(c)).
+  [[nodiscard]] UNMASK_HD std::uint32_t first_of(std::uint32_t c) const {
+    return leaving[c * (n.words() + 1)];
+  }
+  [[nodiscard]] UNMASK_HD std::uint32_t last_of(std::uint32_t c) const {
+    return leaving[c * (n.words() + 1) + n.words()];
+  }
+  /// Whether edge k leads from a state before a position to one after it, whose sets are known.
+  [[nodiscard]] UNMASK_HD bool is_possible(std::uint32_t k, index_t p) const {
+    return has(left_of(p), edge_from[k]) && has(right_of(p), edge_next[k]);
+  }
+
+  /// The same of a class.
+  [[nodiscard]] UNMASK_HD bool is_possible_class(std::uint32_t c, index_t p) const {
+    bool any = false;
+    for (std::uint32_t k = first_of(c); k < last_of(c) && !any; ++k) {
+      any = is_possible(k, p);
     }
-    return false;
+    return any;
   }
 
   /// As running_field::admits().
@@ -134,11 +131,9 @@ struct field_walk : detail::field_tables {
       return false;
     }
     know(t, p);
-    const std::uint8_t* const from = left_of(p);
-    const std::uint8_t* const next = right_of(p);
     bool any = false;
-    for (std::uint32_t k = first_edge[c] + lane_of(t); k < first_edge[c + 1]; k += lanes_of(t)) {
-      any = any || (from[edge_from[k]] != 0 && next[edge_next[k]] != 0);
+    for (std::uint32_t k = first_of(c) + lane_of(t); k < last_of(c); k += lanes_of(t)) {
+      any = any || is_possible(k, p);
     }
     return t.any(any ? 1 : 0) != 0;
   }
@@ -164,30 +159,26 @@ struct field_walk : detail::field_tables {
     of_right.changed(size() - 1 - p);
   }
 
-  /// The token that is certain at a position, or no_token.
-  template <class Group>
-  [[nodiscard]] UNMASK_HD token_id certain(const Group& t, index_t p) {
-    know(t, p);
-    const std::uint8_t* const may = usable_at(p);
-    index_t found = 0;
-    std::uint64_t token = 0;  // and one
-    while_in_rounds(t, static_cast<index_t>(n.classes), [&](index_t i, bool is_there) {
-      const auto c = static_cast<std::uint32_t>(i);
-      const bool is_one = is_there && may[c] != 0 && lowest_of[c] != no_token && is_possible(c, p);
-      const index_t tokens = !is_one ? 0 : has_several[c] != 0 ? 2 : 1;
-      found += t.template exclusive_sum<index_t>(tokens).all;
-      token |= t.any(is_one ? static_cast<std::uint64_t>(lowest_of[c]) + 1 : 0);
-      return found < 2;
-    });
-    return found == 1 ? static_cast<token_id>(token - 1) : no_token;
+  /// One lane: the token that is certain at a position, or no_token.
+  [[nodiscard]] UNMASK_HD token_id certain(index_t p) {
+    know(serial{}, p);
+    return certain_by<1>(lone_lane{}, p);
   }
+  /// The same of a position whose sets are known, by a warp of a thread block, which may have
+  /// another position than the other warps.
+  template <class Block>
+  [[nodiscard]] UNMASK_HD token_id certain_by_warp(const Block& b, index_t p) const {
+    return certain_by<32>(b, p);
+  }
+
   /// One lane: as running_field::lowest().
   [[nodiscard]] UNMASK_HD token_id lowest(index_t p) {
     know(serial{}, p);
     const std::uint8_t* const may = usable_at(p);
     token_id best = no_token;
     for (std::uint32_t c = 0; c < n.classes; ++c) {
-      if (may[c] != 0 && lowest_of[c] != no_token && lowest_of[c] < best && is_possible(c, p)) {
+      if (may[c] != 0 && lowest_of[c] != no_token && lowest_of[c] < best &&
+          is_possible_class(c, p)) {
         best = lowest_of[c];
       }
     }
@@ -197,12 +188,12 @@ struct field_walk : detail::field_tables {
   /// Whether the tokens are a string of the language: of a field that has ended.
   template <class Group>
   [[nodiscard]] UNMASK_HD bool is_met(const Group& t) {
-    know_left(t, size());
-    const std::uint8_t* const end = left_of(size());
+    extend(t, size(), 0);
+    const std::uint32_t* const end = left_of(size());
     bool any = false;
     bool is_whole = true;
-    for (std::size_t q = lane_of(t); q < n.states; q += lanes_of(t)) {
-      any = any || (end[q] != 0 && right[q] != 0);
+    for (std::size_t w = lane_of(t); w < n.words(); w += lanes_of(t)) {
+      any = any || (end[w] & right[w]) != 0;
     }
     for (index_t p = t.lane(); p < size(); p += t.lanes()) {
       is_whole = is_whole && !is_masked(p);
@@ -216,6 +207,24 @@ struct field_walk : detail::field_tables {
   [[nodiscard]] UNMASK_HD static std::uint32_t lane_of(const Group& t) {
     return static_cast<std::uint32_t>(t.lane());
   }
+  // A lane alone as a warp.
+  struct lone_lane {
+    [[nodiscard]] UNMASK_HD static constexpr index_t warp() { return 0; }
+    [[nodiscard]] UNMASK_HD static constexpr index_t warps() { return 1; }
+    [[nodiscard]] UNMASK_HD static constexpr index_t warp_lane() { return 0; }
+    [[nodiscard]] UNMASK_HD static constexpr std::uint32_t ballot(bool x) { return x ? 1 : 0; }
+    [[nodiscard]] UNMASK_HD static constexpr std::uint32_t shuffle(std::uint32_t x,
+                                                                   index_t /*of*/) {
+      return x;
+    }
+    [[nodiscard]] UNMASK_HD static constexpr std::uint32_t shuffle_xor(std::uint32_t x,
+                                                                       index_t /*mask*/) {
+      return x;
+    }
+  };
+  [[nodiscard]] UNMASK_HD static bool has(const std::uint32_t* set, std::uint32_t q) {
+    return (set[q / 32] >> q % 32 & 1U) != 0;
+  }
   template <class Group>
   [[nodiscard]] UNMASK_HD static std::uint32_t lanes_of(const Group& t) {
     return static_cast<std::uint32_t>(t.lanes());
@@ -228,89 +237,148 @@ struct field_walk : detail::field_tables {
     changed_last = math::max(changed_last, p + 1);
   }
 
-  // The first of the edges [first, last) whose key is at least q.
-  [[nodiscard]] UNMASK_HD static std::uint32_t
-  find(const std::uint32_t* keys, std::uint32_t first, std::uint32_t last, std::uint32_t q) {
-    while (first < last) {
-      const std::uint32_t middle = first + (last - first) / 2;
-      if (keys[middle] < q) {
-        first = middle + 1;
-      } else {
-        last = middle;
+  // Looks at the edges that are alive, a lane an edge, until two tokens are found, which is usually
+  // at once.
+  template <std::uint32_t Lanes, class Warp>
+  [[nodiscard]] UNMASK_HD token_id certain_by(const Warp& b, index_t p) const {
+    const std::uint32_t* const next = right_of(p);
+    const std::uint8_t* const may = usable_at(p);
+    const auto lane = static_cast<std::uint32_t>(b.warp_lane());
+    std::uint32_t found = 0;  // a token, and one; the same in all lanes
+    for (std::uint32_t w = 0; w < n.words(); ++w) {
+      for (std::uint32_t left_over = left_of(p)[w]; left_over != 0; left_over &= left_over - 1) {
+        const std::uint32_t q = 32 * w + static_cast<std::uint32_t>(math::lowest_bit(left_over));
+        const std::uint32_t last = first_out[q + 1];
+        for (std::uint32_t k = first_out[q]; k < last; k += Lanes) {
+          std::uint32_t token = 0;
+          bool is_one_of_many = false;
+          if (k + lane < last && has(next, out_next[k + lane])) {
+            const std::uint32_t c = out_class[k + lane];
+            token = may[c] != 0 ? static_cast<std::uint32_t>(lowest_of[c] + 1) : 0;
+            is_one_of_many = token != 0 && has_several[c] != 0;
+          }
+          const std::uint32_t ones = b.ballot(token != 0);
+          if (ones == 0) {
+            continue;
+          }
+          const std::uint32_t one = b.shuffle(token, math::lowest_bit(ones));
+          found = found == 0 ? one : found;
+          if (b.ballot(is_one_of_many || (token != 0 && token != found)) != 0) {
+            return no_token;
+          }
+        }
       }
     }
-    return first;
+    return found == 0 ? no_token : static_cast<token_id>(found - 1);
   }
-  // Whether a state has one of a set among some neighbours.
-  [[nodiscard]] UNMASK_HD bool meets(const std::uint8_t* set,
+
+  // Whether a state has one of a set among the neighbours that a restriction leaves it.
+  [[nodiscard]] UNMASK_HD bool meets(const std::uint32_t* set,
                                      const std::uint32_t* first,
                                      const std::uint32_t* neighbours,
                                      std::uint32_t symbol,
                                      std::uint32_t q) const {
     const std::uint32_t* const of = first + (symbol - n.classes) * (n.states + 1);
-    for (std::uint32_t k = of[q]; k < of[q + 1]; ++k) {
-      if (set[neighbours[k]] != 0) {
-        return true;
+    const std::uint32_t* const row = neighbours + of[q];
+    const std::uint32_t length = of[q + 1] - of[q];
+    std::uint32_t any = 0;
+    if (length == n.words()) {
+      for (std::uint32_t w = 0; w < length; ++w) {
+        any |= row[w] & set[w];
+      }
+    } else {
+      for (std::uint32_t k = 0; k < length; ++k) {
+        any |= has(set, row[k]) ? 1U : 0U;
       }
     }
-    return false;
-  }
-  // Whether state q follows one of a set by a symbol, and whether it precedes one.
-  [[nodiscard]] UNMASK_HD bool
-  follows(const std::uint8_t* set, std::uint32_t symbol, std::uint32_t q) const {
-    if (symbol >= n.classes) {
-      return meets(set, first_before, before, symbol, q);
-    }
-    const std::uint32_t last = first_edge[symbol + 1];
-    for (std::uint32_t k = find(back_next, first_edge[symbol], last, q);
-         k < last && back_next[k] == q;
-         ++k) {
-      if (set[back_from[k]] != 0) {
-        return true;
-      }
-    }
-    return false;
-  }
-  [[nodiscard]] UNMASK_HD bool
-  precedes(const std::uint8_t* set, std::uint32_t symbol, std::uint32_t q) const {
-    if (symbol >= n.classes) {
-      return meets(set, first_after, after, symbol, q);
-    }
-    const std::uint32_t last = first_edge[symbol + 1];
-    const std::uint32_t k = find(edge_from, first_edge[symbol], last, q);
-    return k < last && edge_from[k] == q && set[edge_next[k]] != 0;
+    return any != 0;
   }
 
-  // Computes the sets of an end up to j: a state is in the next set if `is_in(k, set k, state)`.
-  template <class Group, class IsIn, class Differs>
-  UNMASK_HD void extend(const Group& t,
-                        walk_chain& c,
-                        std::uint8_t* sets,
-                        index_t j,
-                        const IsIn& is_in,
-                        const Differs& differs) {
-    while (c.ok < j) {
-      const index_t k = c.ok;
-      const std::uint8_t* const from = sets + static_cast<std::size_t>(k) * n.states;
-      std::uint8_t* const to = sets + static_cast<std::size_t>(k + 1) * n.states;
-      bool is_same = k + 1 <= c.end;
-      for (std::uint32_t q = lane_of(t); q < n.states; q += lanes_of(t)) {
-        const std::uint8_t bit = is_in(k, from, q) ? 1 : 0;
-        is_same = is_same && to[q] == bit;
-        to[q] = bit;
+  // Computes word w of the set after set j, from the left or from the right, by a warp. Returns in
+  // one of its lanes whether it is not what it was.
+  template <std::uint32_t Lanes, class Warp>
+  UNMASK_HD bool compute(const Warp& b, bool from_left, index_t j, std::uint32_t w) const {
+    std::uint32_t* const set = (from_left ? left : right) + static_cast<std::size_t>(j) * n.words();
+    const std::uint32_t symbol = symbols[from_left ? j : size() - 1 - j];
+    const auto lane = static_cast<std::uint32_t>(b.warp_lane());
+    std::uint32_t word = 0;
+    if (symbol >= n.classes) {  // a lane a state
+      for (std::uint32_t i = 0; i < 32; i += Lanes) {
+        const std::uint32_t q = 32 * w + i + lane;
+        const bool is_in = q < n.states && (from_left ? meets(set, first_before, before, symbol, q)
+                                                      : meets(set, first_after, after, symbol, q));
+        word |= b.ballot(is_in) << i;
       }
-      is_same = t.any(is_same ? 0 : 1) == 0;
-      if (t.lane() == 0) {
-        if (is_same) {
-          c.ok = k + 1 >= c.same_from ? c.end : k + 1;
-        } else {
-          differs(k + 1);
-          c.ok = k + 1;
-          c.end = math::max(c.end, k + 1);
+    } else {  // a lane an edge
+      const std::uint32_t* const first =
+          (from_left ? entering : leaving) + symbol * (n.words() + 1) + w;
+      const std::uint32_t* const in_set = from_left ? back_from : edge_next;
+      const std::uint32_t* const state = from_left ? back_next : edge_from;
+      for (std::uint32_t k = first[0] + lane; k < first[1]; k += Lanes) {
+        word |= has(set, in_set[k]) ? 1U << state[k] % 32 : 0U;
+      }
+      for (index_t m = Lanes / 2; m > 0; m /= 2) {
+        word |= b.shuffle_xor(word, m);
+      }
+    }
+    const bool differs = lane == 0 && set[n.words() + w] != word;
+    if (differs) {
+      set[n.words() + w] = word;
+    }
+    return differs;
+  }
+
+  template <class Group>
+  UNMASK_HD void extend(const Group& t, index_t to_left, index_t to_right) {
+    extend_by<32>(t, t, to_left, to_right);
+  }
+  UNMASK_HD void extend(const serial& t, index_t to_left, index_t to_right) {
+    extend_by<1>(t, lone_lane{}, to_left, to_right);
+  }
+  // Computes the sets up to `to_left` from the left and up to `to_right` from the right, one of
+  // each at a time, a warp a word. What is known is in registers until the end, the same in every
+  // lane.
+  template <std::uint32_t Lanes, class Group, class Warp>
+  UNMASK_HD void extend_by(const Group& t, const Warp& b, index_t to_left, index_t to_right) {
+    walk_chain l = of_left;
+    walk_chain r = of_right;
+    if (l.ok >= to_left && r.ok >= to_right) {
+      return;
+    }
+    index_t first = size();
+    index_t last = 0;
+    while (l.ok < to_left || r.ok < to_right) {
+      const auto words = static_cast<index_t>(n.words());
+      const index_t of_the_left = l.ok < to_left ? words : 0;
+      const index_t all = of_the_left + (r.ok < to_right ? words : 0);
+      std::uint64_t differs = 0;
+      for (index_t i = b.warp(); i < all; i += b.warps()) {
+        const bool from_left = i < of_the_left;
+        const auto w = static_cast<std::uint32_t>(from_left ? i : i - of_the_left);
+        if (compute<Lanes>(b, from_left, from_left ? l.ok : r.ok, w)) {
+          differs |= from_left ? 1U : 2U;
         }
       }
-      t.sync();
+      differs = t.any(differs);
+      const auto changed = [&](index_t p) {
+        first = math::min(first, p);
+        last = math::max(last, p + 1);
+      };
+      const bool right_moves = r.ok < to_right;
+      if (of_the_left > 0 && l.advance((differs & 1U) != 0)) {
+        changed(l.ok);
+      }
+      if (right_moves && r.advance((differs & 2U) != 0)) {
+        changed(size() - 1 - r.ok);
+      }
     }
+    if (t.lane() == 0) {
+      of_left = l;
+      of_right = r;
+      changed_first = math::min(changed_first, first);
+      changed_last = math::max(changed_last, last);
+    }
+    t.sync();
   }
 };
 
