@@ -132,9 +132,9 @@ struct field_walk : detail::field_tables {
     }
     know(t, p);
     bool any = false;
-    for (std::uint32_t k = first_of(c) + lane_of(t); k < last_of(c); k += lanes_of(t)) {
+    rolled(first_of(c) + lane_of(t), last_of(c), lanes_of(t), [&](std::uint32_t k) {
       any = any || is_possible(k, p);
-    }
+    });
     return t.any(any ? 1 : 0) != 0;
   }
 
@@ -206,6 +206,17 @@ struct field_walk : detail::field_tables {
   template <class Group>
   [[nodiscard]] UNMASK_HD static std::uint32_t lane_of(const Group& t) {
     return static_cast<std::uint32_t>(t.lane());
+  }
+  // Calls body(k) for k = first, first + step, ... before last. Not unrolled on a device: the loops
+  // are short, and the registers of a step are those of its largest part.
+  UNMASK_HD static void
+  rolled(std::uint32_t first, std::uint32_t last, std::uint32_t step, const auto& body) {
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 1
+#endif
+    for (std::uint32_t k = first; k < last; k += step) {
+      body(k);
+    }
   }
   // A lane alone as a warp.
   struct lone_lane {
@@ -283,13 +294,14 @@ struct field_walk : detail::field_tables {
     const std::uint32_t length = of[q + 1] - of[q];
     std::uint32_t any = 0;
     if (length == n.words()) {
+#if defined(__CUDA_ARCH__)
+#  pragma unroll 4
+#endif
       for (std::uint32_t w = 0; w < length; ++w) {
         any |= row[w] & set[w];
       }
     } else {
-      for (std::uint32_t k = 0; k < length; ++k) {
-        any |= has(set, row[k]) ? 1U : 0U;
-      }
+      rolled(0, length, 1, [&](std::uint32_t k) { any |= has(set, row[k]) ? 1U : 0U; });
     }
     return any != 0;
   }
@@ -303,20 +315,20 @@ struct field_walk : detail::field_tables {
     const auto lane = static_cast<std::uint32_t>(b.warp_lane());
     std::uint32_t word = 0;
     if (symbol >= n.classes) {  // a lane a state
-      for (std::uint32_t i = 0; i < 32; i += Lanes) {
+      rolled(0, 32, Lanes, [&](std::uint32_t i) {
         const std::uint32_t q = 32 * w + i + lane;
         const bool is_in = q < n.states && (from_left ? meets(set, first_before, before, symbol, q)
                                                       : meets(set, first_after, after, symbol, q));
         word |= b.ballot(is_in) << i;
-      }
+      });
     } else {  // a lane an edge
       const std::uint32_t* const first =
           (from_left ? entering : leaving) + symbol * (n.words() + 1) + w;
       const std::uint32_t* const in_set = from_left ? back_from : edge_next;
       const std::uint32_t* const state = from_left ? back_next : edge_from;
-      for (std::uint32_t k = first[0] + lane; k < first[1]; k += Lanes) {
+      rolled(first[0] + lane, first[1], Lanes, [&](std::uint32_t k) {
         word |= has(set, in_set[k]) ? 1U << state[k] % 32 : 0U;
-      }
+      });
       for (index_t m = Lanes / 2; m > 0; m /= 2) {
         word |= b.shuffle_xor(word, m);
       }
