@@ -17,7 +17,6 @@ import argparse
 import csv
 import functools
 import json
-import math
 import pathlib
 import sys
 
@@ -49,13 +48,6 @@ def read(lines, name="policies"):
         if not settings:
             sys.exit(f"{name}: rule '{rule}' must have a setting")
     return rules
-
-
-def wilson(right, n):
-    """Ends of the 95 % interval of a share, in percent (Wilson)."""
-    z, p = paired.Z95, right / n
-    middle, half = p + z * z / 2 / n, z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n)
-    return 100 * (middle - half) / (1 + z * z / n), 100 * (middle + half) / (1 + z * z / n)
 
 
 def frontier(rows):
@@ -141,7 +133,7 @@ def rows_of(j, made, comparisons):
             compared.append((gained - lost, p))
             cells += [f"`{control}`", f"{b['right'].count('1')}", f"+{gained} -{lost}", f"{low:+.1f} to {high:+.1f}", f"{p:.2g}"]
         n, right = len(a["right"]), a["right"].count("1")
-        share, dearest = wilson(right, n), max(j.cost(c, "layer_positions", "test") for c in j.families["constant"])
+        share, dearest = paired.wilson(right, n), max(j.cost(c, "layer_positions", "test") for c in j.families["constant"])
         found.append((compared[0][0], [
             e.rule, e.kind, f"`{e.policy}`", f"{right}", f"{share[0]:.1f} to {share[1]:.1f}", f"{a['forwards']}", f"{a['segments']}",
             f"{a['layer_positions'] / 1e6:.3f} M", verdict(*compared, comparisons, e.cost(j, "test") > 1.02 * dearest),
@@ -218,7 +210,7 @@ def self_test():
     assert frontier([("a", 5, 10), ("b", 5, 9), ("c", 4, 9), ("d", 3, 2), ("e", 5, 9)]) == {"b", "d", "e"}
     assert verdict((5, .001), (9, .001), 10, False) == "**better**" and verdict((5, .01), None, 10, True).startswith("in part **better**, dearer")
     assert verdict((-5, .001), (-1, .5), 10, False) == "not told apart" and verdict((-9, .001), (-5, .001), 10, False) == "worse"
-    low, high = wilson(5, 10)
+    low, high = paired.wilson(5, 10)
     assert abs(low - 23.66) < .01 and abs(high - 76.34) < .01, (low, high)
     assert len({policy for _, settings in read(FILE.open(encoding="utf-8"), FILE.name) for _, policy in settings}) > 80
 

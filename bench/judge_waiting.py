@@ -38,7 +38,7 @@ FEWER, MORE, LESS = "fewer passes at no loss", "more right", "less work at no lo
 class waiting(judge.judge):
     problems, block, task = "chains/waiting.jsonl", "237", "waiting"
     families = {"constant": CONSTANTS, **IN_BLOCKS}
-    slack = .05   # between 0.3 and 0.99 passes differ by 2 and 6 %, and right answers by all of them
+    slack = .05   # from 0.3 to 0.99 passes grow by 8 and 2 %, right answers from 2 and 5 of 100 to 99 and 94
     budget, quarter = 30, 60   # an eighth and a quarter of the answer, rounded up
 
     def __init__(self, options, seed, name="waiting"):

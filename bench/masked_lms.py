@@ -60,13 +60,6 @@ def ratio(parts, wholes):
     return 100 * share, 100 * student(max(1, n - 1)) * math.sqrt(spread) / whole
 
 
-def wilson(right, n):
-    """Low and high end of the 95 % interval of a share, in percent (Wilson)."""
-    z, p = paired.Z95, right / n
-    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return 100 * (middle - half) / (1 + z * z / n), 100 * (middle + half) / (1 + z * z / n)
-
-
 class results:
     """What each policy did with the first `count` sequences of a set."""
 
@@ -156,7 +149,7 @@ def overview(of):
         share, half = ratio(list(map(total, r["restored"])), list(map(total, r["masked"])))
         parts = [ratio([x[t] for x in r["restored"]], [x[t] for x in r["masked"]])[0] for t in range(len(names))]
         right = [sum(x[t] == "1" for x in r["right"]) for t in range(len(names))]
-        low, high = wilson(total(right), of.count * len(names))
+        low, high = paired.wilson(total(right), of.count * len(names))
         masked = total(map(total, r["masked"]))
         text.append(f"| `{policy}` | {share:.1f} ± {half:.1f} | " + " | ".join(f"{p:.1f}" for p in parts) + f" | {', '.join(map(str, right))} | "
                     f"{low:.1f} to {high:.1f} | {total(r['passes'])} | {total(r['segments'])} | {masked / total(r['passes']):.2f} |")
@@ -169,7 +162,7 @@ def self_test():
     share, half = ratio([0, 10] * 10, [10] * 20)  # residuals -5 and 5: 2.093 sqrt(20 * 25 * 20 / 19) / 200
     assert share == 50 and abs(half - 100 * 2.093 * math.sqrt(10000 / 19) / 200) < .01, half
     assert abs(student(9) - 2.262) < .01 and abs(student(39) - 2.0227) < .001
-    low, high = wilson(0, 10)
+    low, high = paired.wilson(0, 10)
     assert abs(low) < 1e-12 and abs(high - 27.75) < .01, (low, high)
     one = {"restored": [[1, 2], [3, 4]], "masked": [[4, 4], [4, 4]]}
     assert compare(one, one)[-1] == "the same tokens"

@@ -19,6 +19,13 @@ import sys
 Z95 = 1.959964
 
 
+def wilson(right, n):
+    """Ends of the 95 % interval of a share, in percent (Wilson)."""
+    z, p = Z95, right / n
+    middle, half = p + z * z / 2 / n, z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n)
+    return 100 * (middle - half) / (1 + z * z / n), 100 * (middle + half) / (1 + z * z / n)
+
+
 def difference(gained, lost, n):
     """Low and high end, in percentage points, of the 95 % interval of a paired difference."""
     a, b, m = gained + .5, lost + .5, n + 2

@@ -28,7 +28,7 @@ const PROMPTS = [
   'S:30 21 77 36 63',
   'P:a=6;a-=1;a+=2;a+=5;a+=4',
 ];
-// What the form says where the link does not: the answer's length, the block's, what is given.
+// The form's values where the link has none, and the cells of a row, if the answer is a grid.
 const MODELS = {
   text: {answer: 40, block: 20},
   sudoku: {answer: 36, block: 36, fold: 6},
