@@ -280,7 +280,11 @@ class emulated_block {
     }
     return bits;
   }
-  void add(std::uint32_t* sum, std::uint32_t x) const { *sum += x; }
+  std::uint32_t add(std::uint32_t* sum, std::uint32_t x) const {
+    const std::uint32_t before = *sum;
+    *sum += x;
+    return before;
+  }
   void add(std::uint64_t* sum, std::uint64_t x) const { *sum += x; }
   void sync_warp() const {
     all_->wait(thread_, all_->warps_[static_cast<std::size_t>(warp())].all);

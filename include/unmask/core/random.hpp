@@ -59,14 +59,19 @@ struct random_key {
 
 /// A standard Gumbel number from all 32 bits, accurate to rounding also in the upper tail, which
 /// decides the maximum over many: u = (r + 1/2) / 2^32 is never formed where it would round to 1.
-[[nodiscard]] UNMASK_HD inline float random_gumbel_of_32_bits(const random_key& k) {
-  const std::uint32_t bits = random_bits(k);
+[[nodiscard]] UNMASK_HD inline float gumbel_of_32_bits(std::uint32_t bits) {
   const bool upper = bits >= 0x80000000U;
   // Distance to the nearer end, in (0, 1/2].
   const float x = math::fma(static_cast<float>(upper ? ~bits : bits), 0x1p-32F, 0x1p-33F);
   // -ln u: from u itself, or from 1 - u as ln(1 + x / (1 - x)).
   const float exponential = upper ? math::log1p(math::divide(x, 1.0F - x)) : -math::log(x);
   return -math::log(exponential);
+}
+
+/// That number is at most this, -ln(1 - u) to the next power of two: without a logarithm.
+[[nodiscard]] UNMASK_HD inline float most_gumbel_of_32_bits(std::uint32_t bits) {
+  const auto exponent = static_cast<index_t>(math::bits_of(static_cast<float>(~bits)) >> 23U) - 127;
+  return 0.6931473F * static_cast<float>(32 - exponent);
 }
 
 }  // namespace unmask

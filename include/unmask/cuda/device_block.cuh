@@ -67,10 +67,19 @@ struct device_block {
   }
   // Mostly in shared memory, which cuda::atomic_ref does not recognise: it costs a test of the
   // address, and more.
-  __device__ void add(std::uint32_t* sum, std::uint32_t x) const { atomicAdd(sum, x); }
+  __device__ std::uint32_t add(std::uint32_t* sum, std::uint32_t x) const {
+    return atomicAdd(sum, x);
+  }
+  // By halves: shared memory adds 32 bits at a time, and would compare and swap 64 again and again.
   __device__ void add(std::uint64_t* sum, std::uint64_t x) const {
-    static_assert(sizeof(unsigned long long) == sizeof *sum);
-    atomicAdd(reinterpret_cast<unsigned long long*>(sum), x);
+    auto* const halves = reinterpret_cast<std::uint32_t*>(sum);
+    const auto low = static_cast<std::uint32_t>(x);
+    const std::uint32_t before = low == 0 ? 0 : atomicAdd(halves, low);
+    const std::uint32_t carry = before + low < before ? 1 : 0;
+    const std::uint32_t high = static_cast<std::uint32_t>(x >> 32U) + carry;
+    if (high != 0) {
+      atomicAdd(halves + 1, high);
+    }
   }
   __device__ void sync_warp() const { __syncwarp(); }
   [[nodiscard]] __device__ std::uint32_t take_ticket(std::uint32_t* counter) const {

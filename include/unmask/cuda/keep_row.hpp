@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/cuda/read_row.hpp>
-#include <unmask/stats/truncate.hpp>
+#include <unmask/stats/last_key.hpp>
 #include <unmask/step/truncate.hpp>
 
 /// Truncation on a device, as host/second_read.hpp, by one thread block.
@@ -59,8 +59,9 @@ UNMASK_HD void sweep_chunks(const auto& b,
 }  // namespace detail
 
 /// Completes the record of a row by reading the row again, with the bits of host::read_again().
-/// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row(). Thread 0 writes
-/// the record, and the others see it after the next barrier of the block.
+/// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row(), `held` the
+/// columns that it held. Thread 0 writes the record, and the others see it after the next barrier
+/// of the block.
 template <class Exponential, statistics S, element T, class Edit, statistics Part>
 UNMASK_HD void read_again(const auto& b,
                           record<S>& whole,
@@ -68,17 +69,18 @@ UNMASK_HD void read_again(const auto& b,
                           const Edit& edit,
                           const tracked_logits& tracked,
                           const truncation& rules,
+                          const held_tokens& held,
                           index_t run_chunks,
                           record<Part>* parts,
                           second_space<S>& space) {
   constexpr statistics sums = canonical::row_sums<S>;
   const index_t chunks = canonical::chunks_of(row.columns);
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  const auto sweep = [&](const auto& use) {
+  const auto sweep = [&](float least, const auto& use) {
     detail::sweep_chunks(
         b, row, edit, tracked, {0, chunks}, [&](const chunk_logits& z, index_t chunk, index_t) {
-          const std::uint64_t active =
-              detail::indices_where([&](index_t i) { return z[i] > -math::infinity(); });
+          const std::uint64_t active = detail::indices_where(
+              [&](index_t i) { return z[i] >= least && z[i] > -math::infinity(); });
           const token_id first = row.first_token + chunk * canonical::chunk_columns;
           detail::for_each_of(b, z, active, [&](bool there, float logit, index_t column) {
             if (there) {
@@ -87,8 +89,10 @@ UNMASK_HD void read_again(const auto& b,
           });
         });
   };
+  using bins_type = decltype(space.bins);
+  const auto values = canonical::value_bins::below(held, limits, bins_type::size);
   const std::uint64_t last =
-      canonical::last_key_of(b, limits, row.first_token + row.columns, space.bins, sweep);
+      canonical::last_key_of(b, limits, row.first_token + row.columns, values, space.bins, sweep);
 
   canonical::kept_race race{.best = whole.best, .draw = row.draw};
   canonical::kept_totals<S> totals;

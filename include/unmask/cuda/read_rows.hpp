@@ -183,6 +183,7 @@ UNMASK_HD void cut_row(const auto& b,
                             space.own_transform(),
                             m.kept_apart(from.branch, i),
                             step::truncation_of(*m.policy),
+                            space.keep.held,
                             device_view.shape.run_chunks,
                             at.parts,
                             space.keep.second);

@@ -21,8 +21,8 @@ inline constexpr index_t warp_threads = 32;
 /// lane l; a whole warp calls them together. sync_warp() is a barrier of one warp. take_ticket(n)
 /// adds one to a counter that all blocks share and returns its former value: a thread with a later
 /// one sees what this thread, and the threads that it has met at a barrier, wrote before. add(n, x)
-/// adds to a number, in any order. publish(p, x) writes x to memory that the host may be reading;
-/// other writes may be seen later.
+/// adds to a number, in any order; of 32 bits it returns what it was. publish(p, x) writes x to
+/// memory that the host may be reading; other writes may be seen later.
 template <class B>
 concept thread_block =
     deciding_group<B> && requires(const B& b, float x, std::uint32_t bits, index_t lane) {
@@ -34,7 +34,7 @@ concept thread_block =
       { b.shuffle(x, lane) } -> std::same_as<float>;
       { b.shuffle(bits, lane) } -> std::same_as<std::uint32_t>;
       { b.ballot(true) } -> std::same_as<std::uint32_t>;
-      { b.add(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<void>;
+      { b.add(static_cast<std::uint32_t*>(nullptr), bits) } -> std::same_as<std::uint32_t>;
       { b.add(static_cast<std::uint64_t*>(nullptr), std::uint64_t{1}) } -> std::same_as<void>;
       { b.sync_warp() } -> std::same_as<void>;
       { b.take_ticket(static_cast<std::uint32_t*>(nullptr)) } -> std::same_as<std::uint32_t>;

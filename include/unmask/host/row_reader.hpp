@@ -130,7 +130,7 @@ class row_reader {
                         record<Whole>& whole,
                         const tracked_logits& tracked,
                         const truncation& rules) {
-    host::read_again(whole, rows<T>()[r], edits_[r], tracked, rules, level_);
+    host::read_again(whole, rows<T>()[r], edits_[r], tracked, rules, held_[r], level_);
   }
 
   executor_ref threads_;

@@ -7,7 +7,7 @@
 
 #if UNMASK_KERNELS
 #  include <unmask/host/read_row.hpp>
-#  include <unmask/stats/truncate.hpp>
+#  include <unmask/stats/last_key.hpp>
 #  include <unmask/step/thread_group.hpp>
 #endif
 
@@ -70,38 +70,70 @@ void sweep(const staged_row& row, const tracked_logits& tracked, const Use& use)
   }
 }
 
+// Calls use(j) for at least those of `count` columns whose logit is not below `least`: a group of
+// columns with none is passed over with a few vectors.
+template <class Use>
+void for_each_from(float least, const float* z, index_t count, const Use& use) {
+  constexpr index_t group = 16;
+  for (index_t first = 0; first < count; first += group) {
+    const index_t size = math::min(group, count - first);
+    int found = 0;
+    if (size == group) {
+      for (index_t j = 0; j < group; ++j) {
+        found += z[first + j] >= least ? 1 : 0;
+      }
+    } else {
+      found = 1;
+    }
+    for (index_t j = first; found > 0 && j < first + size; ++j) {
+      use(j);
+    }
+  }
+}
+
 template <statistics S>
 void read_staged(record<S>& whole,
                  const staged_row& row,
                  const tracked_logits& tracked,
-                 const truncation& rules) {
+                 const truncation& rules,
+                 const held_tokens& held) {
   const row_options& options = *row.options;
   constexpr statistics sums = canonical::row_sums<S>;
   const auto limits = canonical::row_limits::of(rules, whole.best, whole.total());
-  canonical::key_bins<11> bins;
+  using bins_type = canonical::key_bins<11>;
+  bins_type bins;
+  const auto values = canonical::value_bins::below(held, limits, bins_type::size);
   const std::uint64_t last = canonical::last_key_of(
-      serial{}, limits, options.first_token + options.columns, bins, [&](const auto& use) {
+      serial{},
+      limits,
+      options.first_token + options.columns,
+      values,
+      bins,
+      [&](float least, const auto& use) {
         sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
-          for (index_t j = 0; j < count; ++j) {
-            use(z[j], token + j);
-          }
+          for_each_from(least, z, count, [&](index_t j) { use(z[j], token + j); });
         });
       });
   canonical::kept_race race{.best = whole.best, .draw = options.draw};
   canonical::kept_totals<S> totals;
   canonical::chunk_tree<sums> tree;
   float kept[canonical::chunk_columns];
+  const float least = canonical::least_of(last);
   sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
-    for (index_t j = 0; j < count; ++j) {
-      const bool keeps = limits.reaches(z[j]) && rank_key(z[j], token + j) >= last;
-      kept[j] = keeps ? z[j] : -math::infinity();
-      if (keeps) {
+    if (rules.renormalises) {
+      for (float& logit : kept) {
+        logit = -math::infinity();
+      }
+    }
+    for_each_from(least, z, count, [&](index_t j) {
+      if (limits.reaches(z[j]) && rank_key(z[j], token + j) >= last) {
+        kept[j] = z[j];
         totals.join(z[j], limits.mass_of(z[j]));
         if constexpr (provides_v<S, stat::sampled>) {
           race.join(race.key_of(z[j], token + j), z[j], token + j);
         }
       }
-    }
+    });
     if (rules.renormalises) {
       tree.push(canonical::fold_chunk<sums>(kept, count, token));
     }
@@ -119,8 +151,9 @@ void read_staged(record<S>& whole,
                  const staged_row& row,
                  const tracked_logits& tracked,
                  const truncation& rules,
+                 const held_tokens& held,
                  instruction_set level) {
-  call_on_instruction_set(level, [&] { read_staged(whole, row, tracked, rules); });
+  call_on_instruction_set(level, [&] { read_staged(whole, row, tracked, rules, held); });
 }
 
 }  // namespace detail
@@ -130,15 +163,17 @@ void read_staged(record<S>& whole,
 /// kept tokens and with the same result where both have one.
 ///
 /// `tracked` are the tracked tokens with their edited logits, `whole` the record of the row with
-/// them.
-/// Cost: O(columns) three or four times, up to three times more if logits tie at the end, and one
-/// Gumbel number for each kept token; 42 KB of stack, no allocation.
+/// them, `held` the columns that the read held.
+/// Cost: O(columns) three times, once more if many columns are close to the last kept one, up to
+/// nine times if many equal it, and one Gumbel number for each kept token; 44 KB of stack, no
+/// allocation.
 template <statistics S, element T>
 void read_again(record<S>& whole,
                 const row_input<T>& row,
                 row_transform edit,
                 const tracked_logits& tracked,
                 const truncation& rules,
+                const held_tokens& held,
                 instruction_set level);
 
 #if UNMASK_KERNELS
@@ -148,10 +183,11 @@ void read_again(record<S>& whole,
                 row_transform edit,
                 const tracked_logits& tracked,
                 const truncation& rules,
+                const held_tokens& held,
                 instruction_set level) {
   row_input<T> again = row;
   again.excluded_logits = nullptr;
-  detail::read_staged(whole, detail::staged(again, edit, level), tracked, rules, level);
+  detail::read_staged(whole, detail::staged(again, edit, level), tracked, rules, held, level);
 }
 #endif
 
@@ -213,6 +249,7 @@ UNMASK_HOLD_ROWS(extern)
                                                             row_transform,                         \
                                                             const tracked_logits&,                 \
                                                             const truncation&,                     \
+                                                            const held_tokens&,                    \
                                                             instruction_set);
 #  define UNMASK_SECOND_READS_OF(prefix, bits)                                                     \
     UNMASK_SECOND_READ(prefix, bits, float)                                                        \

@@ -76,9 +76,13 @@ struct draw_walk {
 
 /// Key of one token that takes part on its own: a tracked token, which is not in its chunk any
 /// more, or a token that a truncation keeps. Its random numbers differ from those of every chunk:
-/// bit 31 is set.
-[[nodiscard]] UNMASK_HD inline float
-draw_key_alone(float x, float weight, token_id token, const draw_request& draw) {
+/// bit 31 is set. A key below `to_beat` may be -inf: of most tokens of a long list it is, and costs
+/// no logarithm then.
+[[nodiscard]] UNMASK_HD inline float draw_key_alone(float x,
+                                                    float weight,
+                                                    token_id token,
+                                                    const draw_request& draw,
+                                                    float to_beat = -math::infinity()) {
   if (draw.forced != no_token) {
     return draw_request::forced_key(token == draw.forced);
   }
@@ -87,7 +91,13 @@ draw_key_alone(float x, float weight, token_id token, const draw_request& draw) 
   }
   random_key key = draw.key;
   key.token = static_cast<token_id>(static_cast<std::uint32_t>(token) | 0x80000000U);
-  return draw_key(x, math::divide(1.0F, draw.temperature), weight, random_gumbel_of_32_bits(key));
+  const float inverse = math::divide(1.0F, draw.temperature);
+  const std::uint32_t bits = random_bits(key);
+  const float most = math::fma(x, inverse, most_gumbel_of_32_bits(bits));
+  const float rounding = math::fma(0x1p-20F, most < 0.0F ? -most : most, 0x1p-10F);
+  return weight <= 1.0F && most + rounding < to_beat
+             ? -math::infinity()
+             : draw_key(x, inverse, weight, gumbel_of_32_bits(bits));
 }
 
 /// Adds one tracked column to a row, and to its draw: the largest key still belongs to each

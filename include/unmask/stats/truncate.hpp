@@ -84,8 +84,9 @@ struct kept_race {
   float key = -math::infinity();
   ranked_token winner = {};
 
+  /// A key that would lose may be -inf.
   [[nodiscard]] UNMASK_HD float key_of(float logit, token_id token) const {
-    return draw_key_alone(logit - best, 1.0F, token, draw);
+    return draw_key_alone(logit - best, 1.0F, token, draw, key);
   }
   /// `own` is the token's key.
   UNMASK_HD void join(float own, float logit, token_id token) {
@@ -231,120 +232,6 @@ template <statistics S, index_t Capacity>
   }
   cut.finish(t, row, draw, rules.renormalises);
   return true;
-}
-
-/// Counts and masses of the columns of a row by one digit of their keys.
-template <int Digit>
-struct key_bins {
-  static constexpr index_t size = index_t{1} << Digit;
-
-  std::uint32_t tokens[size];
-  mass_units masses[size];
-  /// Bin at which the walk stopped, and what stands before it; written by one lane, read by all.
-  index_t stop;
-  index_t tokens_before;
-  mass_units mass_before;
-
-  UNMASK_HD void clear(const auto& t) {
-    t.sync();
-    for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      tokens[i] = 0;
-      masses[i] = 0;
-    }
-    t.sync();
-  }
-  /// May be called by several lanes at once if their thread group adds atomically.
-  UNMASK_HD void add(const auto& t, index_t bin, mass_units mass) {
-    if constexpr (requires { t.add(&mass, mass); }) {
-      t.add(tokens + bin, 1U);
-      t.add(masses + bin, mass);
-    } else {
-      ++tokens[bin];
-      masses[bin] += mass;
-    }
-  }
-  /// Finds the first bin that is not kept completely. True if there is one: the last kept column is
-  /// in it.
-  [[nodiscard]] UNMASK_HD bool stops(const auto& t, const row_limits& limits, index_t bins) {
-    t.sync();
-    std::uint32_t count = static_cast<std::uint32_t>(tokens_before);
-    mass_units mass = mass_before;
-    for (index_t first = 0; first < bins; first += t.lanes()) {
-      const index_t i = first + t.lane();
-      const auto counted = t.exclusive_sum(i < bins ? tokens[i] : 0U);
-      const auto weighed = t.exclusive_sum(i < bins ? masses[i] : mass_units{0});
-      const std::uint32_t before = count + counted.before;
-      const bool ends = i < bins && limits.end_after(static_cast<index_t>(before + tokens[i]),
-                                                     mass + weighed.before + masses[i]);
-      const auto found = t.count(ends);
-      if (ends && found.before == 0) {
-        stop = i;
-        tokens_before = static_cast<index_t>(before);
-        mass_before = mass + weighed.before;
-      }
-      if (found.all > 0) {
-        t.sync();
-        return true;
-      }
-      count += counted.all;
-      mass += weighed.all;
-    }
-    return false;
-  }
-};
-
-/// Key of the last kept column of a row: columns that the ratio keeps and whose key is not smaller
-/// are kept, all others are not.
-///
-/// sweep(use) calls use(logit, token) once for each column, in any lane; `end` exceeds every token.
-/// The digits of the key are found one after the other, in a sweep each, until one column with
-/// these digits is left. For a thread group whose lanes add to the bins at the same time.
-template <int Digit, class Sweep>
-[[nodiscard]] UNMASK_HD std::uint64_t last_key_of(const auto& t,
-                                                  const row_limits& limits,
-                                                  token_id end,
-                                                  key_bins<Digit>& bins,
-                                                  const Sweep& sweep) {
-  if (t.lane() == 0) {
-    bins.tokens_before = 0;
-    bins.mass_before = 0;
-  }
-  std::uint64_t known = 0;
-  std::uint64_t found = 0;
-  const auto find_digits = [&](int from, int to) {
-    for (int top = from; top > to;) {
-      const int shift = top - Digit > to ? top - Digit : to;
-      const index_t size = index_t{1} << (top - shift);
-      bins.clear(t);
-      sweep([&](float logit, token_id token) {
-        const std::uint64_t key = ~rank_key(logit, token);  // ascending
-        if (limits.reaches(logit) && (key & known) == found) {
-          bins.add(t,
-                   static_cast<index_t>(key >> static_cast<unsigned>(shift)) & (size - 1),
-                   limits.mass_of(logit));
-        }
-      });
-      if (!bins.stops(t, limits, size)) {
-        return true;  // no rule but the ratio's ends the walk: no digit is known, all keys are kept
-      }
-      known |= static_cast<std::uint64_t>(size - 1) << static_cast<unsigned>(shift);
-      found |= static_cast<std::uint64_t>(bins.stop) << static_cast<unsigned>(shift);
-      if (bins.tokens[bins.stop] == 1) {
-        return true;
-      }
-      top = shift;
-    }
-    return false;
-  };
-  int token_bits = 0;
-  while (end > 0 && (end - 1) >> token_bits != 0) {
-    ++token_bits;
-  }
-  if (!find_digits(64, 32)) {
-    known |= ~std::uint64_t{0} << static_cast<unsigned>(token_bits);
-    static_cast<void>(find_digits(token_bits, 0));
-  }
-  return ~(found | ~known);
 }
 
 }  // namespace unmask::canonical

@@ -88,16 +88,16 @@ TEST(random_uniform, of_neighbouring_keys_is_uncorrelated) {
 
 // The tail decides races of many: the largest of 126,464 numbers stays near its own double, where
 // 23 bits would leave one of 8 million values.
-TEST(random_gumbel_of_32_bits, is_the_double_of_its_bits_in_both_tails) {
+TEST(gumbel_of_32_bits, is_the_double_of_its_bits_in_both_tails) {
   double largest = 0.0;
   double smallest = 0.0;
   double mean = 0.0;
   constexpr int count = 200000;
   for (int i = 0; i < count; ++i) {
-    const random_key key{.seed = 9, .token = i};
-    const double u = (static_cast<double>(random_bits(key)) + 0.5) * 0x1p-32;
+    const std::uint32_t bits = random_bits({.seed = 9, .token = i});
+    const double u = (static_cast<double>(bits) + 0.5) * 0x1p-32;
     const double expected = -std::log(-std::log(u));
-    const double got = static_cast<double>(random_gumbel_of_32_bits(key));
+    const double got = static_cast<double>(gumbel_of_32_bits(bits));
     ASSERT_NEAR(got, expected, 1e-6 * (1.0 + std::abs(expected)));
     largest = std::max(largest, got);
     smallest = std::min(smallest, got);
@@ -106,6 +106,25 @@ TEST(random_gumbel_of_32_bits, is_the_double_of_its_bits_in_both_tails) {
   EXPECT_GT(largest, 10.0);
   EXPECT_LT(smallest, -2.2);
   EXPECT_NEAR(mean, 0.5772, 4.0 * 1.2825 / std::sqrt(count));
+}
+
+TEST(most_gumbel_of_32_bits, is_not_passed_and_at_most_a_bit_above) {
+  const auto expect_bound = [](std::uint32_t bits) {
+    const float most = most_gumbel_of_32_bits(bits);
+    EXPECT_GE(most + 1e-5F, gumbel_of_32_bits(bits)) << bits;
+    if (bits >= 0x80000000U && bits != 0xffffffffU) {
+      EXPECT_LE(most, gumbel_of_32_bits(bits) + 1.1F) << bits;
+    }
+  };
+  for (unsigned shift = 0; shift < 32; ++shift) {
+    for (std::uint32_t near = 0; near < 8; ++near) {
+      expect_bound(~((1U << shift) + near - 4));
+      expect_bound((1U << shift) + near - 4);
+    }
+  }
+  for (int i = 0; i < 20000; ++i) {
+    expect_bound(random_bits({.seed = 10, .token = i}));
+  }
 }
 
 }  // namespace

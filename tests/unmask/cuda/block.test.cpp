@@ -177,7 +177,7 @@ TYPED_TEST(Block, SelectsTheLowestKeys) {
   }
 }
 
-// The columns in order of their keys, then the masses before each: the walk of stats/truncate.hpp.
+// The columns in order of their keys, then the masses before each: the walk of stats/last_key.hpp.
 TYPED_TEST(Block, FindsTheLastKeptColumn) {
   dice d(6);
   for (int round = 0; round < 40; ++round) {
@@ -206,8 +206,10 @@ TYPED_TEST(Block, FindsTheLastKeptColumn) {
            !limits.end_after(kept + 1, before[static_cast<std::size_t>(kept) + 1])) {
       ++kept;
     }
-    const numbers got =
-        this->run(last_key_body{limits}, d.chance(0.5) ? 128 : 256, bits, last_key_body::size());
+    const canonical::value_bins values{
+        d.real(-9, 9), d.one_of(std::vector<float>{1e-3F, 4.0F, 1e4F}), last_key_body::bins::size};
+    const numbers got = this->run(
+        last_key_body{limits, values}, d.chance(0.5) ? 128 : 256, bits, last_key_body::size());
     // The last kept column is the first that is not kept completely.
     index_t as_many = 0;
     for (const std::uint64_t key : keys) {

@@ -7,7 +7,7 @@
 
 #include <unmask/cuda/choose.hpp>
 #include <unmask/cuda/hold_chunk.hpp>
-#include <unmask/stats/truncate.hpp>
+#include <unmask/stats/last_key.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -102,16 +102,17 @@ struct choose_body {
 /// Finds the last kept column of a row: out[0] is its key. Numbers are bits of floats.
 struct last_key_body {
   canonical::row_limits limits;
+  canonical::value_bins values;
   using bins = canonical::key_bins<8>;
   UNMASK_HD void
   operator()(const auto& b, const std::uint64_t* in, index_t n, std::uint64_t* out) const {
-    const auto sweep = [&](const auto& use) {
+    const auto sweep = [&](float /*least*/, const auto& use) {
       for (index_t i = b.lane(); i < n; i += b.lanes()) {
         use(math::from_bits(static_cast<std::uint32_t>(in[i])), i);
       }
     };
     const std::uint64_t last =
-        canonical::last_key_of(b, limits, n, *reinterpret_cast<bins*>(out + 1), sweep);
+        canonical::last_key_of(b, limits, n, values, *reinterpret_cast<bins*>(out + 1), sweep);
     if (b.lane() == 0) {
       out[0] = last;
     }

@@ -152,7 +152,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
       continue;
     }
     record<contents> expected = whole;
-    host::read_again(expected, row, identity{}, w, rules, host::best_instruction_set());
+    host::read_again(expected, row, identity{}, w, rules, {}, host::best_instruction_set());
 
     const index_t runs = (canonical::chunks_of(columns) + run_chunks - 1) / run_chunks;
     std::vector<record<contents>> parts(static_cast<std::size_t>(runs));
@@ -161,7 +161,7 @@ TEST(EmulatedKeep, ReadsARowAgainWithTheBitsOfTheHost) {
     block_emulator block(threads, d.bits());
     block.run([&](const emulated_block& b) {
       device::read_again<device::exact_exponential>(
-          b, actual, row, identity{}, w, rules, run_chunks, parts.data(), *shared);
+          b, actual, row, identity{}, w, rules, unused, run_chunks, parts.data(), *shared);
     });
     ASSERT_TRUE(same_bits(actual, expected));
     tied += std::count(z.begin(), z.end(), expected.drawn_logit) > 1 ? 1 : 0;

@@ -185,7 +185,11 @@ TEST(draw_key_alone, has_random_numbers_of_its_token) {
     const double exact = static_cast<double>(x) / static_cast<double>(draw.temperature) +
                          std::log(static_cast<double>(weight)) -
                          std::log(-std::log(race_uniform(draw.key, token)));
-    EXPECT_NEAR(canonical::draw_key_alone(x, weight, token, draw), exact, 1e-4);
+    const float key = canonical::draw_key_alone(x, weight, token, draw);
+    EXPECT_NEAR(key, exact, 1e-4);
+    for (const float to_beat : {key, std::nextafter(key, -9.0F), key - 1.0F, -1e30F}) {
+      EXPECT_EQ(canonical::draw_key_alone(x, weight, token, draw, to_beat), key) << "could win";
+    }
   }
   for (const float cold : {0.0F, -1.0F, math::from_bits(0x7fc00000U)}) {
     EXPECT_EQ(canonical::draw_key_alone(1.0F, 1.0F, 3, {.key = {}, .temperature = cold}),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Truncation beside a row that is sorted and walked: where the kept columns end, whichever way it
 // is found, and what is drawn of them.
-#include <unmask/stats/truncate.hpp>
+#include <unmask/stats/last_key.hpp>
 #include <unmask/step/thread_group.hpp>
 
 #include <gtest/gtest.h>
@@ -193,13 +193,18 @@ TEST(kept_of, is_the_end_of_the_walk_where_the_held_columns_show_it) {
 template <int Digit>
 void expect_last_key(const columns& row, token_id end, const row_limits& limits, dice& d) {
   const auto bins = std::make_unique<canonical::key_bins<Digit>>();
+  const canonical::value_bins values{d.chance(0.5) ? limits.best : d.real(-6, 6),
+                                     d.one_of(std::vector<float>{1e-3F, 0.5F, 4.0F, 100.0F, 1e6F}),
+                                     canonical::key_bins<Digit>::size};
   int sweeps = 0;
-  const std::uint64_t last =
-      canonical::last_key_of(serial{}, limits, end, *bins, [&](const auto& use) {
+  const std::uint64_t last = canonical::last_key_of(
+      serial{}, limits, end, values, *bins, [&](float least, const auto& use) {
         ++sweeps;
         for (const std::int32_t i : d.permutation(static_cast<std::int32_t>(row.size()))) {
           const ranked_token& c = row[static_cast<std::size_t>(i)];
-          use(c.logit, c.token);
+          if (c.logit >= least || d.chance(0.5)) {
+            use(c.logit, c.token);
+          }
         }
       });
   const columns order = sorted(row);
@@ -215,7 +220,26 @@ void expect_last_key(const columns& row, token_id end, const row_limits& limits,
     }
   }
   ASSERT_EQ(actual, expected) << "digits of " << Digit << " bits, end " << end;
-  EXPECT_LE(sweeps, (32 + Digit - 1) / Digit * 2);
+  EXPECT_LE(sweeps, 3 + (32 + Digit - 1) / Digit * 2);
+}
+
+TEST(value_bins, have_edges_that_none_of_their_logits_passes) {
+  dice d(5);
+  for (int round = 0; round < 20000; ++round) {
+    const canonical::value_bins bins{
+        d.real(-1, 1) * d.one_of(std::vector<float>{0.0F, 1.0F, 30.0F, 1e6F, 1e30F}),
+        d.one_of(std::vector<float>{1e-4F, 0.03F, 3.0F, 24.0F, 1e5F}),
+        d.one_of(std::vector<index_t>{16, 256, 2048})};
+    const float best = bins.from + d.real(0, 9);
+    const auto near = static_cast<float>(d.within(0, bins.size)) / bins.per_logit;
+    float z = std::min(
+        bins.from - near + d.real(-1, 1) * d.one_of(std::vector<float>{0.0F, 1e-6F, 2.0F}), best);
+    const index_t bin = bins.of(z);
+    ASSERT_TRUE(bin >= 0 && bin < bins.size);
+    ASSERT_LE(bins.least_of(bin), z) << bin;
+    ASSERT_GE(bins.most_of(bin, best), z) << bin;
+    ASSERT_LE(bin, bins.of(std::nextafter(z, -inf))) << "a lower logit has a later bin";
+  }
 }
 
 TEST(last_key_of, ends_a_row_where_the_walk_does) {

@@ -20,6 +20,10 @@
 /// largest logits, which mostly determine the kept tokens. If they do not, the row is read again
 /// and counted in sequence_report::second_reads.
 ///
+/// Cost of a row of 126,464 normal logits, draw included, on a Zen 4 core: 30 us with 20 kept
+/// tokens, 126 with 200 and 870 with 5,000, against 19 without a truncation. std::partial_sort
+/// takes 135 for the largest 200 alone, and 1,980 for 5,000 (bench/decisions.cpp).
+///
 /// The ranking uses the confidence of the drawn token in the whole row at temperature 1, as in
 /// LLaDA; with confidence_after_truncation{} that among the kept tokens, as in Dream.
 ///

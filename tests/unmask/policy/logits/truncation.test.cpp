@@ -278,7 +278,7 @@ void expect_same_as_the_second_read(const std::vector<float>& z,
   record<contents> first = whole;
   record<contents> second = whole;
   cut.finish(serial{}, first, draw, rules.renormalises);
-  host::read_again(second, in, identity{}, {}, rules, host::best_instruction_set());
+  host::read_again(second, in, identity{}, {}, rules, unused, host::best_instruction_set());
   ASSERT_EQ(first.drawn, second.drawn);
   ASSERT_EQ(first.drawn_logit, second.drawn_logit);
   ASSERT_EQ(first.key, second.key);
