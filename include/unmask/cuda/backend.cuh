@@ -38,7 +38,9 @@ cudaError_t launch_masks(const session_device_view<Policy>& device_view,
                          const row_batch& batch,
                          index_t window,
                          cudaStream_t stream) noexcept {
-  const dim3 grid(static_cast<unsigned>(window), static_cast<unsigned>(batch.count));
+  const dim3 grid(static_cast<unsigned>(window),
+                  static_cast<unsigned>(mask_pieces),
+                  static_cast<unsigned>(batch.count));
   write_masks<<<grid, static_cast<unsigned>(mask_threads), 0, stream>>>(device_view, batch);
   return cudaGetLastError();
 }

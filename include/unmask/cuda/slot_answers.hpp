@@ -53,7 +53,7 @@ struct answer_block {
     std::size_t most_positions = 0;
     for (std::size_t k = 0; k < count; ++k) {
       sizes.push_back(answer.sizes(k));
-      w.most_classes = std::max(w.most_classes, sizes[k].classes);
+      w.class_words = std::max(w.class_words, (sizes[k].classes + 31) / 32);
       most_positions = std::max(most_positions, sizes[k].positions);
     }
     const auto window = static_cast<std::size_t>(capacity.window);
@@ -65,7 +65,7 @@ struct answer_block {
     w.entries = next.take<commit_entry>(list_size(capacity));
     w.traced = next.take<candidate_entry>(capacity.trace ? list_size(capacity) : 0);
     w.masks = next.take<std::uint32_t>(window * w.mask_words);
-    w.possible = next.take<std::uint8_t>(window * w.most_classes);
+    w.classes = next.take<std::uint32_t>(window * step::answer_walk::mask_pieces * w.class_words);
     out.fields.resize(count);
     for (std::size_t k = 0; k < count; ++k) {
       out.fields[k].take(next, sizes[k]);

@@ -45,7 +45,7 @@ template <class T, row_read R, class Policy>
                                        index_t window,
                                        cudaStream_t stream) noexcept;
 
-/// Enqueues write_mask() for every segment of the batch and position of the window.
+/// Enqueues write_mask() for every segment of the batch, position of the window and piece.
 template <class Policy>
 [[nodiscard]] cudaError_t launch_masks(const session_device_view<Policy>& device_view,
                                        const row_batch& batch,

@@ -6,7 +6,7 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// Writes the masks of slots with constraints: grid (window, segments).
+/// Writes the masks of slots with constraints: grid (window, mask_pieces, segments).
 template <class Policy>
 __global__ void __launch_bounds__(mask_threads)
     write_masks(const session_device_view<Policy> device_view,
@@ -14,8 +14,9 @@ __global__ void __launch_bounds__(mask_threads)
   write_mask(device_block<mask_threads>{},
              device_view,
              batch,
-             static_cast<index_t>(blockIdx.y),
-             static_cast<index_t>(blockIdx.x));
+             static_cast<index_t>(blockIdx.z),
+             static_cast<index_t>(blockIdx.x),
+             static_cast<index_t>(blockIdx.y));
 }
 
 }  // namespace unmask::device

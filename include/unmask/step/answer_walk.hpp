@@ -22,11 +22,14 @@ struct answer_walk {
   /// The lists of a step, with room for a token at each position; traced is null without a trace.
   commit_entry* entries = nullptr;
   candidate_entry* traced = nullptr;
-  /// By scored position: the mask of its row, and scratch of a byte a class.
+  /// Pieces in which a mask is written, each by one thread block.
+  static constexpr index_t mask_pieces = 8;
+  /// By scored position: the mask of its row, and for each piece the classes that are possible, a
+  /// bit each.
   std::uint32_t* masks = nullptr;
-  std::uint8_t* possible = nullptr;
+  std::uint32_t* classes = nullptr;
   std::size_t mask_words = 0;
-  std::size_t most_classes = 0;
+  std::size_t class_words = 0;
 
   detail::placed_token chosen{0, no_token, false};  ///< by place()
   index_t placed_count = 0;
@@ -41,6 +44,9 @@ struct answer_walk {
   }
   [[nodiscard]] UNMASK_HD std::uint32_t* mask_of(index_t i) const {
     return masks + static_cast<std::size_t>(i) * mask_words;
+  }
+  [[nodiscard]] UNMASK_HD std::uint32_t* classes_of(index_t i, index_t piece) const {
+    return classes + static_cast<std::size_t>(i * mask_pieces + piece) * class_words;
   }
 
   template <class Group>

@@ -113,13 +113,21 @@ struct field_walk : detail::field_tables {
     return has(left_of(p), edge_from[k]) && has(right_of(p), edge_next[k]);
   }
 
-  /// The same of a class.
+  /// The same of a class. On a device the loads of some edges do not wait for each other.
   [[nodiscard]] UNMASK_HD bool is_possible_class(std::uint32_t c, index_t p) const {
-    bool any = false;
-    for (std::uint32_t k = first_of(c); k < last_of(c) && !any; ++k) {
-      any = is_possible(k, p);
+    constexpr std::uint32_t at_a_time = 8;
+    const std::uint32_t last = last_of(c);
+    std::uint32_t any = 0;
+    for (std::uint32_t k = first_of(c); k < last && any == 0; k += at_a_time) {
+#if defined(__CUDA_ARCH__)
+#  pragma unroll
+#endif
+      for (std::uint32_t i = 0; i < at_a_time; ++i) {
+        const std::uint32_t e = k + i < last ? k + i : last - 1;
+        any |= bit_of(left_of(p), edge_from[e]) & bit_of(right_of(p), edge_next[e]);
+      }
     }
-    return any;
+    return any != 0;
   }
 
   /// As running_field::admits().
@@ -203,8 +211,7 @@ struct field_walk : detail::field_tables {
   }
 
  private:
-  template <class Group>
-  [[nodiscard]] UNMASK_HD static std::uint32_t lane_of(const Group& t) {
+  [[nodiscard]] UNMASK_HD static std::uint32_t lane_of(const auto& t) {
     return static_cast<std::uint32_t>(t.lane());
   }
   // Calls body(k) for k = first, first + step, ... before last. Not unrolled on a device: the loops
@@ -224,20 +231,16 @@ struct field_walk : detail::field_tables {
     [[nodiscard]] UNMASK_HD static constexpr index_t warps() { return 1; }
     [[nodiscard]] UNMASK_HD static constexpr index_t warp_lane() { return 0; }
     [[nodiscard]] UNMASK_HD static constexpr std::uint32_t ballot(bool x) { return x ? 1 : 0; }
-    [[nodiscard]] UNMASK_HD static constexpr std::uint32_t shuffle(std::uint32_t x,
-                                                                   index_t /*of*/) {
-      return x;
-    }
-    [[nodiscard]] UNMASK_HD static constexpr std::uint32_t shuffle_xor(std::uint32_t x,
-                                                                       index_t /*mask*/) {
-      return x;
-    }
+    UNMASK_HD static constexpr std::uint32_t shuffle(std::uint32_t x, index_t) { return x; }
+    UNMASK_HD static constexpr std::uint32_t shuffle_xor(std::uint32_t x, index_t) { return x; }
   };
-  [[nodiscard]] UNMASK_HD static bool has(const std::uint32_t* set, std::uint32_t q) {
-    return (set[q / 32] >> q % 32 & 1U) != 0;
+  [[nodiscard]] UNMASK_HD static std::uint32_t bit_of(const std::uint32_t* set, std::uint32_t q) {
+    return set[q / 32] >> q % 32 & 1U;
   }
-  template <class Group>
-  [[nodiscard]] UNMASK_HD static std::uint32_t lanes_of(const Group& t) {
+  [[nodiscard]] UNMASK_HD static bool has(const std::uint32_t* set, std::uint32_t q) {
+    return bit_of(set, q) != 0;
+  }
+  [[nodiscard]] UNMASK_HD static std::uint32_t lanes_of(const auto& t) {
     return static_cast<std::uint32_t>(t.lanes());
   }
   [[nodiscard]] UNMASK_HD const std::uint8_t* usable_at(index_t p) const {

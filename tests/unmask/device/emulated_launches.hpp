@@ -120,9 +120,10 @@ cudaError_t launch_masks(const session_device_view<Policy>& device_view,
                          cudaStream_t stream) noexcept {
   return fake_launch(stream, [=] {
     testing::dice order(static_cast<std::uint64_t>(fake_cuda().launches));
-    testing::emulate_grid(batch.count * window, 64, order, [&](index_t at) {
+    testing::emulate_grid(batch.count * mask_pieces * window, 64, order, [&](index_t at) {
+      const index_t piece = at / window % mask_pieces;
       return [=, &device_view, &batch](const testing::emulated_block& b) {
-        write_mask(b, device_view, batch, at / window, at % window);
+        write_mask(b, device_view, batch, at / (mask_pieces * window), at % window, piece);
       };
     });
   });
