@@ -39,7 +39,7 @@ build_for() {
     -DUNMASK_KERNELS_RUN=ON -DUNMASK_BUILD_BENCH=ON
   unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_cuda \
     unmask_example_cuda_tiny_llada unmask_example_cuda_step_time \
-    unmask_bench_cuda_steps unmask_bench_cuda_primitives
+    unmask_bench_cuda_steps unmask_bench_cuda_layers unmask_bench_cuda_primitives
 }
 
 # record <title> <lines> <command>...: runs it, and puts its last lines into the report.
@@ -77,6 +77,7 @@ run_step() {
       ;;
     peers)
       record "Reads and steps beside those of others" 80 "$build/bench/unmask_bench_cuda_steps"
+      record "Hooks inside a pass, and the keys that stay" 40 "$build/bench/unmask_bench_cuda_layers"
       record "Primitives by hand and by CUB" 40 "$build/bench/unmask_bench_cuda_primitives"
       if python3 -c 'import torch' 2>/dev/null; then
         record "Steps in PyTorch" 100 python3 bench/cuda/torch_steps.py

@@ -4,7 +4,8 @@
 The tables are those of bench/constraint_tables.py. A block of 32 masked positions decodes under
 "any_of(threshold(0.9), tokens_per_step(4))", from random logits of bfloat16, until it ends, with each language and with none;
 a step is a replay of a graph. Microseconds a step, the median of nine decodes, each in a session of its own: reading,
-masks, decisions and what a replay costs. `start` is the time of Session.start(), which copies the automaton.
+masks, decisions and what a replay costs; of it, the time of each kernel, by the profiler, in one decode without graphs.
+`start` is the time of Session.start(), which copies the automaton.
 """
 from __future__ import annotations
 
@@ -51,6 +52,20 @@ def decode(constraint: Any, logits: torch.Tensor, vocab: int, mask: int, eos: in
     return start, 1000 * before.elapsed_time(after) / steps, report.forwards
 
 
+def kernels(constraint: Any, logits: torch.Tensor, vocab: int, mask: int, eos: int) -> str:
+    """Microseconds a step of each kernel of a step, in the order of their launches."""
+    names = {"read_rows": "read", "write_masks": "masks", "decide_slots": "decide"}
+    times: dict[str, list[float]] = {}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        decode(constraint, logits, vocab, mask, eos, 1)
+        torch.cuda.synchronize()
+    for event in seen.events():
+        for kernel, name in names.items():
+            if kernel in event.name:
+                times.setdefault(name, []).append(event.device_time)
+    return ", ".join(f"{name} {statistics.median(of):.0f}" for name, of in times.items())
+
+
 def main() -> None:
     pairs = (line.split() for line in pathlib.Path(sys.argv[1]).read_bytes().splitlines())
     texts = [base64.b64decode(token) for token, _ in pairs]
@@ -58,7 +73,7 @@ def main() -> None:
     mask, eos = len(texts), len(texts) + 1
     words = constraints.vocabulary(token_bytes=texts + [b""] * (vocab - len(texts)), mask_token=mask, eos_token=eos)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {ROWS} rows of {vocab} columns\n")
-    print("| language | states | start, us | a step, us | steps |\n| --- | ---: | ---: | ---: | ---: |")
+    print("| language | states | start, us | a step, us | steps | kernels, us |\n| --- | ---: | ---: | ---: | ---: | --- |")
     with torch.cuda.stream(torch.cuda.Stream()):
         torch.manual_seed(1)
         all_logits = [(2.5 * torch.randn(ROWS, vocab, device="cuda")).bfloat16() for _ in range(RUNS)]
@@ -70,7 +85,9 @@ def main() -> None:
                 times.append(decode(constraint, logits, vocab, mask, eos, steps))
             start, step, steps = (statistics.median(of) for of in zip(*times))
             states = constraint.states if constraint else 0
-            print(f"| {path.stem if path else 'none'} | {states} | {start:.0f} | {step:.1f} | {steps:.0f} |", flush=True)
+            each = kernels(constraint, all_logits[0], vocab, mask, eos)
+            print(f"| {path.stem if path else 'none'} | {states} | {start:.0f} | {step:.1f} | {steps:.0f} | {each} |",
+                  flush=True)
 
 
 main()

@@ -8,7 +8,8 @@
 // read of the same bytes, `unmask` the library's read, the others of row_peers.cuh, `cub` a
 // DeviceSegmentedReduce with the same operator. step/<who>/<columns>/<rows> is a step that commits
 // the eighth of the rows with the highest confidence: `unmask` a session, `cub` that reduction, a
-// DeviceRadixSort of one key a row and Thrust's transform and for_each. Both are nodes of graphs
+// DeviceRadixSort of one key a row and Thrust's transform and for_each, `two_ranks` the work of two
+// ranks with half of the columns each, one after the other. All are nodes of graphs
 // that are replayed over buffers of four times the L2 cache, and the results of all are compared
 // before a time is taken: tokens exactly, sums to 1e-5, which are added in other orders.
 //
@@ -29,6 +30,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -301,6 +303,68 @@ class session_step {
   unmask::session<policy_type, unmask::on_stream> session_;
 };
 
+/// Ranks that hold the columns of a half each, on one device: both read, their messages join by
+/// copies, both decide. Repeated as session_step is.
+class ranks_step {
+ public:
+  ranks_step(index_t rows, index_t vocab, const example::stream& on)
+      : rows_(rows)
+      , vocab_(vocab)
+      , on_(on) {
+    const std::vector<index_t> cuts = unmask::chunk_cuts(vocab, count);
+    const policy_type p{unmask::by_confidence{}, unmask::tokens_per_step{commits_of(rows)}};
+    for (index_t r = 0; r < count; ++r) {
+      tokens_.emplace_back(as_size(rows));
+      ranks_.emplace_back(
+          unmask::model_info{.vocab = vocab, .mask_token = vocab - 1, .suppress_mask = false},
+          unmask::session_capacity{.length = rows, .window = rows},
+          cuts,
+          r,
+          unmask::on_stream{on.get()});
+      ranks_.back().start(
+          0, p, {tokens_.back().data(), rows}, {.length = rows, .block_length = rows});
+    }
+    messages_.emplace_back(count * ranks_[0].most_bytes());
+  }
+  /// False when the sequence has ended. Waits.
+  [[nodiscard]] bool next() {
+    bool all = true;
+    for (auto& rank : ranks_) {
+      all = static_cast<bool>(rank.next()) && all;
+    }
+    return all;
+  }
+  void supply(const bfloat16* logits) {
+    std::size_t end = 0;
+    for (auto& rank : ranks_) {
+      const unmask::range mine = rank.columns();
+      const auto message = rank.read_shard(unmask::rows_view<bfloat16, unmask::memory::device>(
+          logits + mine.first, rows_, mine.size(), vocab_));
+      example::check(cudaMemcpyAsync(messages_[0].data() + end,
+                                     message.data(),
+                                     message.size(),
+                                     cudaMemcpyDeviceToDevice,
+                                     on_.get()),
+                     "cudaMemcpyAsync");
+      end += message.size();
+    }
+    for (auto& rank : ranks_) {
+      rank.supply({messages_[0].data(), end});
+    }
+  }
+  [[nodiscard]] const device_array<token_id>& tokens() const { return tokens_[0]; }
+
+ private:
+  static constexpr index_t count = 2;
+
+  index_t rows_;
+  index_t vocab_;
+  const example::stream& on_;
+  std::vector<device_array<token_id>> tokens_;
+  std::vector<unmask::sharded_session<policy_type, unmask::on_stream>> ranks_;
+  std::vector<device_array<std::byte>> messages_;
+};
+
 /// Times the replay of `piece(i)`, for each of the buffers. `before()` is called before each is
 /// captured.
 void time_pieces(
@@ -339,25 +403,25 @@ void read_rows(benchmark::State& state, read_call call, bool checks) {
   time_pieces(state, all, on, [&](std::size_t i) { (with.*call)(all[i]); });
 }
 
-// Tokens after one step from all masks, by both.
-[[nodiscard]] bool steps_agree(index_t rows, index_t vocab, const example::stream& on) {
+// Whether `other` writes the tokens of a session in one step from all masks.
+[[nodiscard]] bool
+steps_agree(index_t rows,
+            index_t vocab,
+            const example::stream& on,
+            const std::function<void(const bfloat16*, std::vector<token_id>&)>& other) {
   const buffers all(rows, vocab, -1, on);
   const std::vector<token_id> masks(as_size(rows), vocab - 1);
   const device_array<token_id> own(as_size(rows));
-  const device_array<token_id> other(as_size(rows));
-  own.upload(masks.data(), masks.size(), on);
-  other.upload(masks.data(), masks.size(), on);
   session_step step(rows, vocab, own.data(), on);
   if (!step.next()) {
     return false;
   }
   step.supply(all[0]);
   static_cast<void>(step.next());
-  cub_step(rows, vocab, on)(all[0], other.data());
   std::vector<token_id> a(as_size(rows));
-  std::vector<token_id> b(as_size(rows));
   own.download(a, on);
-  other.download(b, on);
+  std::vector<token_id> b = masks;
+  other(all[0], b);
   return a == b && a != masks;
 }
 
@@ -365,7 +429,13 @@ void step_of_cub(benchmark::State& state) {
   const auto vocab = static_cast<index_t>(state.range(0));
   const auto rows = static_cast<index_t>(state.range(1));
   const example::stream on;
-  if (!steps_agree(rows, vocab, on)) {
+  const auto once = [&](const bfloat16* logits, std::vector<token_id>& tokens) {
+    const device_array<token_id> on_device(tokens.size());
+    on_device.upload(tokens.data(), tokens.size(), on);
+    cub_step(rows, vocab, on)(logits, on_device.data());
+    on_device.download(tokens, on);
+  };
+  if (!steps_agree(rows, vocab, on, once)) {
     bench::skip_wrong_result(state, "commits other tokens than the library");
     return;
   }
@@ -382,6 +452,32 @@ void step_of_unmask(benchmark::State& state) {
   const buffers all(rows, vocab, vocab - 1, on);
   const device_array<token_id> tokens(as_size(rows));
   session_step step(rows, vocab, tokens.data(), on);
+  time_pieces(
+      state,
+      all,
+      on,
+      [&](std::size_t i) { step.supply(all[i]); },
+      [&] { static_cast<void>(step.next()); });
+}
+
+void step_of_ranks(benchmark::State& state) {
+  const auto vocab = static_cast<index_t>(state.range(0));
+  const auto rows = static_cast<index_t>(state.range(1));
+  const example::stream on;
+  const auto once = [&](const bfloat16* logits, std::vector<token_id>& tokens) {
+    ranks_step step(rows, vocab, on);
+    if (step.next()) {
+      step.supply(logits);
+      static_cast<void>(step.next());
+      step.tokens().download(tokens, on);
+    }
+  };
+  if (!steps_agree(rows, vocab, on, once)) {
+    bench::skip_wrong_result(state, "commits other tokens than one session");
+    return;
+  }
+  const buffers all(rows, vocab, vocab - 1, on);
+  ranks_step step(rows, vocab, on);
   time_pieces(
       state,
       all,
@@ -410,8 +506,6 @@ void add(const std::string& name, const std::function<void(benchmark::State&)>& 
 
 }  // namespace
 
-template class unmask::on_stream::workspace<policy_type>;
-
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (argc == 3) {
@@ -435,6 +529,7 @@ int main(int argc, char** argv) {
   add_read("read/cub", &reads::cub, true);
   add("step/unmask", step_of_unmask);
   add("step/cub", step_of_cub);
+  add("step/two_ranks", step_of_ranks);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return bench::wrong_results > 0 ? 1 : 0;

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A step on a GPU as engines write it in PyTorch, and as a session of this package: torch_steps.py [ROWS]...
+"""A step on a GPU as engines write it in PyTorch, and as a session of this package:
+
+    torch_steps.py [ROWS]... [--policy TEXT]... [--soft K]...
+
+With policies or soft tokens named, only those are timed: each policy, or threshold(0.9), with each number of soft tokens.
 
 Rows of bfloat16 logits of LLaDA 8B (126,464 columns) and Dream (151,936), all masked, of which a step commits an
 eighth, or those above a threshold. The recipes compute what the engines' code computes:
@@ -15,6 +19,7 @@ the L2 cache together. `floor` is the time in which `torch.sum` reads the same b
 """
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import warnings
@@ -90,7 +95,7 @@ def of_recipe(recipe: Callable[..., torch.Tensor], buffers: list[torch.Tensor], 
     return microseconds(graph.replay, len(buffers)), eager
 
 
-def of_session(policy: str, buffers: list[torch.Tensor], vocab: int, mask: int) -> tuple[float, float] | None:
+def of_session(policy: str, soft: int, buffers: list[torch.Tensor], vocab: int, mask: int) -> tuple[float, float] | None:
     """The rows favour the mask token, which may be proposed: a step reads, ranks and decides, and nothing ends."""
     try:
         import unmask
@@ -107,7 +112,7 @@ def of_session(policy: str, buffers: list[torch.Tensor], vocab: int, mask: int) 
             session = unmask.Session(policy, vocab=vocab, mask_token=mask, length=rows, window=rows, suppress_mask=False,
                                      stream=stream.cuda_stream)
             tokens = torch.full((rows,), mask, dtype=torch.int32, device="cuda")
-            session.start(0, tokens, prompt_length=0, block_length=rows)
+            session.start(0, tokens, prompt_length=0, block_length=rows, soft_tokens=soft)
             sessions.append(session)
 
         def ask() -> None:
@@ -133,7 +138,14 @@ def of_session(policy: str, buffers: list[torch.Tensor], vocab: int, mask: int) 
 
 
 def main() -> None:
-    sizes = [int(argument) for argument in sys.argv[1:]] or [32, 64, 128, 256]
+    parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parse.add_argument("rows", nargs="*", type=int, default=[32, 64, 128, 256])
+    parse.add_argument("--policy", action="append", default=[])
+    parse.add_argument("--soft", action="append", type=int, default=[])
+    options = parse.parse_args()
+    named = options.policy or options.soft
+    recipes = [] if named else [floor, llada, fast_dllm, float32, compiled]
+    policies = (options.policy or [POLICIES[0]]) if named else POLICIES
     if not torch.cuda.is_available():
         print("SKIPPED: PyTorch finds no GPU", file=sys.stderr)
         sys.exit(77)
@@ -142,21 +154,22 @@ def main() -> None:
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     for vocab in (126464, 151936):
         mask = vocab - 1
-        for rows in sizes:
+        for rows in options.rows:
             count = max(4, 4 * l2 // (2 * rows * vocab) + 2)
             buffers = [2.5 * torch.randn(rows, vocab, device="cuda") for _ in range(count)]
             buffers = [logits.bfloat16() for logits in buffers]
             tokens = torch.full((rows,), mask, device="cuda")
             results = {}
-            for recipe, name in ((floor, "floor"), (llada, "llada"), (fast_dllm, "fast_dllm"), (float32, "float32"),
-                                 (compiled, "compiled")):
+            for recipe in recipes:
+                name = "compiled" if recipe is compiled else recipe.__name__
                 results[name] = of_recipe(recipe, buffers, tokens, mask)
             for logits in buffers:
                 logits[:, mask] = 18.0
-            for policy in POLICIES:
-                own = of_session(policy, buffers, vocab, mask)
-                if own is not None:
-                    results[f"unmask, {policy}"] = own
+            for policy in policies:
+                for soft in options.soft or [0]:
+                    own = of_session(policy, soft, buffers, vocab, mask)
+                    if own is not None:
+                        results[f"unmask, {policy}" + (f", {soft} soft tokens" if soft else "")] = own
             for name, (graph, eager) in results.items():
                 print(f"| {vocab} | {rows} | {name} | {graph:.1f} | {eager:.1f} |", flush=True)
 
