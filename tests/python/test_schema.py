@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """JSON Schemas: strings drawn from the automaton of each are validated by the package jsonschema, or the schema is refused."""
 import array
+import itertools
 import json
 import random
 import re
@@ -38,6 +39,8 @@ KEPT = {
     "temperature": {"type": "number", "exclusiveMinimum": -273.15, "maximum": 36.6}, "tiny": {"type": "number", "minimum": 1e-7, "exclusiveMaximum": 2.5e-7},
     "half open": {"type": "number", "exclusiveMinimum": -2, "maximum": 0},
     "length": {"type": "string", "minLength": 2, "maxLength": 3}, "pattern": {"type": "string", "pattern": "^[a-c]+$"},
+    "pattern and length": {"type": "string", "pattern": r"^[A-Z]\w*-?\d+$", "minLength": 4, "maxLength": 9},
+    "pattern and least length": {"type": "string", "pattern": "^a?.{1,2}[^,]*$", "minLength": 3},
     "pattern within": {"type": "string", "pattern": "[a-c]+"}, "any character": {"type": "string", "pattern": "^.+@x$"},
     "any but": {"type": "string", "pattern": "^[^,]{1,3}$"}, "alternatives": {"type": "string", "pattern": "^ab|cd$"},
     "classes": {"type": "string", "pattern": r"^\S{2}\d\w\s\W[\d_]\D$"},
@@ -62,7 +65,8 @@ KEPT = {
 REFUSED = {
     "/multipleOf: ": {"type": "integer", "multipleOf": 5}, "/minimum: must be finite": {"type": "number", "minimum": float("inf")},
     "/maximum: must be finite": {"type": "integer", "maximum": float("nan")},
-    "/pattern: one of": {"type": "string", "pattern": "a", "minLength": 3}, "/pattern: lets a string have byte 0x22": {"type": "string", "pattern": 'a"b'},
+    "/pattern: with a length": {"type": "string", "pattern": "^(a|b)+$", "minLength": 3}, "/format: is kept": {"type": "string", "format": "date", "minLength": 3},
+    "/pattern: its parts": {"type": "string", "pattern": "^a*b*c*d*$", "maxLength": 60}, "/pattern: lets a string have byte 0x22": {"type": "string", "pattern": 'a"b'},
     "/pattern: lets a string have byte 0x5c": {"type": "string", "pattern": r"a\\b"}, "/pattern: ": {"type": "string", "pattern": "a)(b"},
     "/pattern: [^] means": {"type": "string", "pattern": "[^]"}, "/format: must be one of": {"type": "string", "format": "ipv6"},
     "/uniqueItems: ": {"type": "array", "uniqueItems": True}, "/contains: ": {"type": "array", "contains": INTEGER},
@@ -166,6 +170,23 @@ def test_every_number_between_bounds_is_in_them_and_no_other():
             for text in {format(value, "f"), f"{value:.5f}", f"{value:.1f}"}:
                 if Decimal(text) == value:
                     assert (re.fullmatch(expression, text) is not None) == within, (schema, text, expression)
+
+
+def test_a_string_of_a_pattern_and_a_length_obeys_both_and_no_other():
+    rng = random.Random(4)
+    texts = ["".join(t) for size in range(7) for t in itertools.product("ab.", repeat=size)]
+    for _ in range(300):
+        pattern = "".join(rng.choice(["a", "b", "[ab]", "[^a]", ".", r"\."]) + rng.choice(["", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "{0}"])
+                          for _ in range(rng.randint(0, 4)))
+        least, most = rng.randint(0, 4), rng.choice([None, rng.randint(0, 6)])
+        if most is not None and most < least:
+            continue
+        schema = {"type": "string", "pattern": f"^{pattern}$", "minLength": least, **({} if most is None else {"maxLength": most})}
+        _, expressions, _ = _schema.kept(json.dumps({"anyOf": [schema, {"const": 3}]}))
+        kept = [e for e in expressions.values() if e.startswith('"')]
+        for text in texts:
+            obeys = re.fullmatch(pattern, text) is not None and least <= len(text) <= (99 if most is None else most)
+            assert any(re.fullmatch(e, f'"{text}"') for e in kept) == obeys, (schema, text, kept)
 
 
 def test_a_schema_that_would_grow_without_bound_is_refused_in_time():

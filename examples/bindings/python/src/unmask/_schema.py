@@ -18,6 +18,7 @@ MOST_NESTED = 3  # of one reference within itself
 ANY_DEPTH = 2  # of values of any kind
 SPACE = "\ue002"  # stands for the space between elements
 MOST_LISTED = 10_000  # multiples that are written one by one
+MOST_CASES = 1_000  # of the lengths of a pattern's parts
 
 TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 OF_TYPE = {
@@ -331,13 +332,17 @@ class _Writer:
         self._only(mine, {"minLength", "maxLength", "pattern", "format"}, at)
         if most is not None and most < least:
             return None
-        shapes = [k for k in ("pattern", "format") if k in mine]
-        if len(shapes) + (least > 0 or most is not None) > 1:
-            raise Refused((*at, shapes[0]), "one of pattern, format and a length is kept here, not two at a time")
+        if "format" in mine and ("pattern" in mine or least > 0 or most is not None):
+            raise Refused((*at, "format"), "is kept here without a pattern and a length")
         if "pattern" in mine:
             if not isinstance(mine["pattern"], str):
                 raise Refused((*at, "pattern"), "must be an expression")
-            written = _escaping(mine["pattern"], (*at, "pattern"))
+            pattern = _whole_pattern(mine["pattern"])
+            if least > 0 or most is not None:
+                pattern = _of_length(pattern, least, most, (*at, "pattern"))
+                if pattern is None:
+                    return None
+            written = _escaping(pattern, (*at, "pattern"))
             self.patterns.append((written, place_of((*at, "pattern"))))
             return self._constant(f'"(?:{written})"')
         if "format" in mine:
@@ -429,11 +434,71 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
 _CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": " "}  # ECMA-262's, of characters that a JSON string does not escape
 
 
-def _escaping(pattern: str, at: tuple[str, ...]) -> str:
-    """The pattern for the whole of a string, whose 'any' and 'any but' leave out what a JSON string must escape."""
+def _whole_pattern(pattern: str) -> str:
+    """The pattern for the whole of a string, without anchors."""
     whole = pattern.removeprefix("^")
-    if re.search(r"(?<!\\)(\\\\)*\$\Z", whole):
-        whole = whole[:-1]
+    return whole[:-1] if re.search(r"(?<!\\)(\\\\)*\$\Z", whole) else whole
+
+
+def _of_length(pattern: str, least: int, most: int | None, at: tuple[str, ...]) -> str | None:
+    """The strings of a pattern that have from `least` to `most` characters; None if there are none.
+
+    Of a pattern that is characters and classes one after the other, each with its repetition: how often each is there
+    decides the length, and all but the last that may vary are written case by case.
+    """
+    part = re.compile(r"(\\[^bBpPkuxc0-9]|\[\^?(?:\\.|[^\]\\])+\]|[^\\\[\](){}|*+?^$])(\*|\+|\?|\{(\d{1,9})(,?)(\d{0,9})\})?(?![*+?{])")
+    parts: list[tuple[str, int, int | None]] = []
+    end = 0
+    for found in part.finditer(pattern):
+        if found.start() != end:
+            break
+        end = found.end()
+        how, low, comma, high = found.group(2), found.group(3), found.group(4), found.group(5)
+        if low is not None:
+            parts.append((found.group(1), int(low), int(low) if not comma else int(high) if high else None))
+        else:
+            parts.append((found.group(1), *{None: (1, 1), "*": (0, None), "+": (1, None), "?": (0, 1)}[how]))
+    if end != len(pattern):
+        raise Refused(at, "with a length it may be characters and classes and their repetitions, without groups and '|'")
+    cases = 0
+
+    def written(of: list[tuple[str, int, int | None]]) -> str:
+        return "".join(c if (low, high) == (1, 1) else "" if high == 0 else f"{c}{{{low}}}" if low == high
+                       else f"{c}{{{low},{'' if high is None else high}}}" for c, low, high in of)
+
+    def cut(of: list[tuple[str, int, int | None]], least: int, most: int | None) -> str | None:
+        nonlocal cases
+        cases += 1
+        if cases > MOST_CASES:
+            raise Refused(at, f"its parts have more than {MOST_CASES} lengths that add up to one from minLength to maxLength")
+        shortest, longest = sum(low for _, low, _ in of), None if any(high is None for _, _, high in of) else sum(high or 0 for _, _, high in of)
+        if (most is not None and shortest > most) or (longest is not None and longest < least):
+            return None
+        if shortest >= least and (most is None or (longest is not None and longest <= most)):
+            return written(of)
+        at_part = next(i for i, (_, low, high) in enumerate(of) if low != high)
+        head, (c, low, high), rest = of[:at_part], of[at_part], of[at_part + 1:]
+        others = shortest - low
+        last = high if most is None else most - others if high is None else min(high, most - others)
+        if all(low == high for _, low, high in rest):
+            return written([*head, (c, max(low, least - others), last), *rest])
+        before, kept = sum(low for _, low, _ in head), []
+        n = low
+        while last is None or n <= last:
+            if most is None and n + others >= least:  # the rest is free from here on
+                kept.append(written([(c, n, high), *rest]))
+                break
+            after = cut(rest, max(0, least - before - n), None if most is None else most - before - n)
+            if after is not None:
+                kept.append(written([(c, n, n)]) + after)
+            n += 1
+        return f"{written(head)}(?:{'|'.join(kept)})" if kept else None
+
+    return cut(parts, least, most)
+
+
+def _escaping(whole: str, at: tuple[str, ...]) -> str:
+    """The expression, whose 'any' and 'any but' leave out what a JSON string must escape."""
     never = r'"\\\x00-\x1F'
     out, in_class = [], False
     for token in re.findall(r"\\.|\[\^?\]?|\]|.", whole, flags=re.DOTALL):
