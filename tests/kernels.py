@@ -33,7 +33,7 @@ SPILLS = [
     (r"read_(rows|shards)<b?float16, ", 36,
      "eight blocks of 64 registers read faster than fewer of more (bench/results/gpu.md)"),
     (r"hold_rows<float, ", 12, "a block of 512 threads has 128 registers for each"),
-    (r"read_rows<float, 405u, ", 8, "a thread has no more than the 255 registers of this truncation"),
+    (r"read_rows<float, 151u, ", 4, "a thread has no more than the 255 registers of this truncation"),
 ]
 
 ENTRY = re.compile(r"'(?P<name>[^']+)' for '(?P<arch>[^']+)'")

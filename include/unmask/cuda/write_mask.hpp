@@ -35,8 +35,8 @@ UNMASK_HD void write_mask(const auto& b,
     for (index_t first = warp_threads * b.warp(); first < classes; first += b.lanes()) {
       const index_t c = first + b.warp_lane();
       const std::uint32_t bits =
-          b.ballot(c < classes &&
-                   f->is_possible_class(static_cast<std::uint32_t>(c), position - f->where.first));
+          b.ballot(c < classes && f->is_possible_class<8>(static_cast<std::uint32_t>(c),
+                                                          position - f->where.first));
       if (b.warp_lane() == 0) {
         possible[first / warp_threads] = bits;
       }

@@ -218,7 +218,6 @@ template <int Digit, class Sweep>
     top = shift;
   }
   const auto columns = static_cast<index_t>(bins.tokens[bins.stop]);
-  t.sync();
   if (t.lane() == 0) {
     bins.listed = 0;
     bins.last = 0;

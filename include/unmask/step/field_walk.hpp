@@ -113,16 +113,16 @@ struct field_walk : detail::field_tables {
     return has(left_of(p), edge_from[k]) && has(right_of(p), edge_next[k]);
   }
 
-  /// The same of a class. On a device the loads of some edges do not wait for each other.
+  /// The same of a class. The loads of AtATime edges do not wait for each other.
+  template <std::uint32_t AtATime>
   [[nodiscard]] UNMASK_HD bool is_possible_class(std::uint32_t c, index_t p) const {
-    constexpr std::uint32_t at_a_time = 8;
     const std::uint32_t last = last_of(c);
     std::uint32_t any = 0;
-    for (std::uint32_t k = first_of(c); k < last && any == 0; k += at_a_time) {
+    for (std::uint32_t k = first_of(c); k < last && any == 0; k += AtATime) {
 #if defined(__CUDA_ARCH__)
 #  pragma unroll
 #endif
-      for (std::uint32_t i = 0; i < at_a_time; ++i) {
+      for (std::uint32_t i = 0; i < AtATime; ++i) {
         const std::uint32_t e = k + i < last ? k + i : last - 1;
         any |= bit_of(left_of(p), edge_from[e]) & bit_of(right_of(p), edge_next[e]);
       }
@@ -186,7 +186,7 @@ struct field_walk : detail::field_tables {
     token_id best = no_token;
     for (std::uint32_t c = 0; c < n.classes; ++c) {
       if (may[c] != 0 && lowest_of[c] != no_token && lowest_of[c] < best &&
-          is_possible_class(c, p)) {
+          is_possible_class<1>(c, p)) {
         best = lowest_of[c];
       }
     }
