@@ -70,20 +70,18 @@ void sweep(const staged_row& row, const tracked_logits& tracked, const Use& use)
   }
 }
 
-// Calls use(j) for at least those of `count` columns whose logit is not below `least`: a group of
+// Calls use(j) for at least those of `count` columns whose logit is not below least(): a group of
 // columns with none is passed over with a few vectors.
-template <class Use>
-void for_each_from(float least, const float* z, index_t count, const Use& use) {
-  constexpr index_t group = 16;
-  for (index_t first = 0; first < count; first += group) {
-    const index_t size = math::min(group, count - first);
-    int found = 0;
-    if (size == group) {
-      for (index_t j = 0; j < group; ++j) {
-        found += z[first + j] >= least ? 1 : 0;
+template <index_t Group, class Least, class Use>
+void for_each_from(const Least& least, const float* z, index_t count, const Use& use) {
+  for (index_t first = 0; first < count; first += Group) {
+    const index_t size = math::min(Group, count - first);
+    const float bound = least();
+    int found = size < Group ? 1 : 0;
+    if (size == Group) {
+      for (index_t i = 0; i < Group; ++i) {
+        found += z[first + i] >= bound ? 1 : 0;
       }
-    } else {
-      found = 1;
     }
     for (index_t j = first; found > 0 && j < first + size; ++j) {
       use(j);
@@ -111,7 +109,8 @@ void read_staged(record<S>& whole,
       bins,
       [&](float least, const auto& use) {
         sweep(row, tracked, [&](const float* z, index_t count, token_id token) {
-          for_each_from(least, z, count, [&](index_t j) { use(z[j], token + j); });
+          for_each_from<16>(
+              [least] { return least; }, z, count, [&](index_t j) { use(z[j], token + j); });
         });
       });
   canonical::kept_race race{.best = whole.best, .draw = options.draw};
@@ -125,15 +124,18 @@ void read_staged(record<S>& whole,
         logit = -math::infinity();
       }
     }
-    for_each_from(least, z, count, [&](index_t j) {
-      if (limits.reaches(z[j]) && rank_key(z[j], token + j) >= last) {
-        kept[j] = z[j];
-        totals.join(z[j], limits.mass_of(z[j]));
-        if constexpr (provides_v<S, stat::sampled>) {
-          race.join(race.key_of(z[j], token + j), z[j], token + j);
-        }
-      }
-    });
+    for_each_from<16>([least] { return least; },
+                      z,
+                      count,
+                      [&](index_t j) {
+                        if (limits.reaches(z[j]) && rank_key(z[j], token + j) >= last) {
+                          kept[j] = z[j];
+                          totals.join(z[j], limits.mass_of(z[j]));
+                          if constexpr (provides_v<S, stat::sampled>) {
+                            race.join(race.key_of(z[j], token + j), z[j], token + j);
+                          }
+                        }
+                      });
     if (rules.renormalises) {
       tree.push(canonical::fold_chunk<sums>(kept, count, token));
     }
@@ -203,20 +205,13 @@ void hold_row(held_tokens& held,
 namespace detail {
 
 inline void hold_staged(held_tokens& held, const staged_row& row, instruction_set level) {
-  constexpr index_t group = 64;
   held.clear();
   call_on_instruction_set(level, [&] {
     sweep(row, {}, [&](const float* z, index_t count, token_id token) {
-      for (index_t first = 0; first < count; first += group) {
-        const index_t last = math::min(first + group, count);
-        bool any = false;
-        for (index_t j = first; j < last; ++j) {
-          any |= z[j] > held.threshold();
-        }
-        for (index_t j = first; any && j < last; ++j) {
-          held.push(z[j], token + j);
-        }
-      }
+      for_each_from<64>([&] { return held.threshold(); },
+                        z,
+                        count,
+                        [&](index_t j) { held.push(z[j], token + j); });
     });
   });
 }

@@ -110,24 +110,23 @@ struct field_walk : detail::field_tables {
   }
   /// Whether edge k leads from a state before a position to one after it, whose sets are known.
   [[nodiscard]] UNMASK_HD bool is_possible(std::uint32_t k, index_t p) const {
-    return has(left_of(p), edge_from[k]) && has(right_of(p), edge_next[k]);
+    return (bit_of(left_of(p), edge_from[k]) & bit_of(right_of(p), edge_next[k])) != 0;
   }
 
   /// The same of a class. The loads of AtATime edges do not wait for each other.
   template <std::uint32_t AtATime>
   [[nodiscard]] UNMASK_HD bool is_possible_class(std::uint32_t c, index_t p) const {
     const std::uint32_t last = last_of(c);
-    std::uint32_t any = 0;
-    for (std::uint32_t k = first_of(c); k < last && any == 0; k += AtATime) {
+    bool any = false;
+    for (std::uint32_t k = first_of(c); k < last && !any; k += AtATime) {
 #if defined(__CUDA_ARCH__)
 #  pragma unroll
 #endif
       for (std::uint32_t i = 0; i < AtATime; ++i) {
-        const std::uint32_t e = k + i < last ? k + i : last - 1;
-        any |= bit_of(left_of(p), edge_from[e]) & bit_of(right_of(p), edge_next[e]);
+        any |= is_possible(k + i < last ? k + i : last - 1, p);
       }
     }
-    return any != 0;
+    return any;
   }
 
   /// As running_field::admits().
