@@ -25,15 +25,14 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <functional>
-#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "cuda/device.hpp"
 #include "cuda/replay.cuh"
+#include "pieces.cuh"
 #include "wrong_result.hpp"
 
 namespace {
@@ -83,27 +82,9 @@ void read_plainly(const device_array<bfloat16>& a, unsigned* out, const example:
   example::check(cudaGetLastError(), "launch of read_all");
 }
 
-// Of all benchmarks, once, instead of the usual ones: the two last arguments.
-std::vector<std::int64_t> shape_of_all;
-
-/// Times replays of `pieces` times `piece()`; `before()` is called before each is captured. Returns
-/// how often a piece was executed.
-std::int64_t time_pieces(
-    benchmark::State& state,
-    const example::stream& on,
-    const std::function<void()>& piece,
-    const std::function<void()>& before = [] {}) {
-  const int pieces = shape_of_all.empty() ? 16 : 1;
-  example::replay graph(on);
-  for (int i = 0; i < pieces; ++i) {
-    before();
-    graph.add(piece);
-  }
-  graph.finish();
-  for (auto _ : state) {
-    state.SetIterationTime(1e-6 * graph.microseconds());
-  }
-  return pieces * (1 + state.iterations());
+/// Pieces of a graph.
+[[nodiscard]] std::size_t pieces() {
+  return bench::shape_of_all.empty() ? 16 : 1;
 }
 
 /// An engine whose layers do nothing. Its logits favour the mask token, which may be proposed here:
@@ -181,7 +162,8 @@ void time_pass(benchmark::State& state, const Policy& policy) {
   engine<Policy> e(
       policy, static_cast<index_t>(state.range(0)), static_cast<index_t>(state.range(1)), on);
   const std::int64_t before = e.passes();
-  const std::int64_t enqueued = time_pieces(state, on, [&] { e.run(); }, [&] { e.next(); });
+  const std::int64_t enqueued = bench::time_pieces(
+      state, on, pieces(), [&](std::size_t /*i*/) { e.run(); }, [&] { e.next(); });
   if (e.passes() - before != enqueued) {
     bench::skip_wrong_result(state, "did not decide every pass");
   }
@@ -193,7 +175,7 @@ void time_floor(benchmark::State& state) {
   const device_array<bfloat16> hidden = filled(rows, width, -1, on);
   const device_array<bfloat16> stored = filled(layers * rows, width, -1, on);
   const device_array<unsigned> out(1);
-  static_cast<void>(time_pieces(state, on, [&] {
+  static_cast<void>(bench::time_pieces(state, on, pieces(), [&](std::size_t /*i*/) {
     for (index_t l = 0; l < layers; ++l) {
       read_plainly(hidden, out.data(), on);
     }
@@ -208,7 +190,7 @@ void time_scores(benchmark::State& state, bool plainly) {
   const device_array<bfloat16> query = filled(1, key_width, -1, on);
   const device_array<float> scores(as_size(rows));
   const device_array<unsigned> out(1);
-  static_cast<void>(time_pieces(state, on, [&] {
+  static_cast<void>(bench::time_pieces(state, on, pieces(), [&](std::size_t /*i*/) {
     if (plainly) {
       read_plainly(keys, out.data(), on);
     } else {
@@ -225,53 +207,33 @@ void time_selection(benchmark::State& state) {
   const auto rows = static_cast<index_t>(state.range(0));
   const device_array<bfloat16> scores = filled(1, rows, -1, on);
   unmask::device::key_selector selector(rows, unmask::on_stream{on.get()});
-  static_cast<void>(time_pieces(state, on, [&] {
+  static_cast<void>(bench::time_pieces(state, on, pieces(), [&](std::size_t /*i*/) {
     static_cast<void>(
         selector.select(static_cast<const bfloat16*>(scores.data()), rows, {0, rows / 8}, 0.5, 3));
   }));
 }
 
-void add(const std::string& name,
-         const std::vector<std::vector<std::int64_t>>& shapes,
-         const std::function<void(benchmark::State&)>& body) {
-  auto* const added = benchmark::RegisterBenchmark(name.c_str(), body);
-  added->UseManualTime()->Unit(benchmark::kMicrosecond);
-  if (!shape_of_all.empty()) {
-    added->Args(shape_of_all)->Iterations(1);
-    return;
-  }
-  added->MinTime(0.01);
-  for (const auto& shape : shapes) {
-    added->Args(shape);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (argc == 3) {
-    shape_of_all = {std::atoll(argv[1]), std::atoll(argv[2])};
-    argc = 1;
-  }
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+  if (!bench::take_arguments(argc, argv)) {
     return 1;
   }
   if (!example::find_device()) {
     return example::skipped;
   }
   const std::vector<std::vector<std::int64_t>> batches{{1, 32}, {1, 256}, {16, 32}, {16, 256}};
-  add("pass/none", batches, [](benchmark::State& s) { time_pass(s, none); });
-  add("pass/early_skip", batches, [](benchmark::State& s) { time_pass(s, early_skip); });
-  add("pass/similarity_refresh", batches, [](benchmark::State& s) {
+  bench::add("pass/none", batches, [](benchmark::State& s) { time_pass(s, none); });
+  bench::add("pass/early_skip", batches, [](benchmark::State& s) { time_pass(s, early_skip); });
+  bench::add("pass/similarity_refresh", batches, [](benchmark::State& s) {
     time_pass(s, similarity_refresh);
   });
-  add("pass/cache_budget", batches, [](benchmark::State& s) { time_pass(s, cache_budget); });
-  add("pass/floor", batches, time_floor);
+  bench::add("pass/cache_budget", batches, [](benchmark::State& s) { time_pass(s, cache_budget); });
+  bench::add("pass/floor", batches, time_floor);
   const std::vector<std::vector<std::int64_t>> lengths{{256}, {2048}, {16384}};
-  add("keys/score", lengths, [](benchmark::State& s) { time_scores(s, false); });
-  add("keys/floor", lengths, [](benchmark::State& s) { time_scores(s, true); });
-  add("keys/select", lengths, time_selection);
+  bench::add("keys/score", lengths, [](benchmark::State& s) { time_scores(s, false); });
+  bench::add("keys/floor", lengths, [](benchmark::State& s) { time_scores(s, true); });
+  bench::add("keys/select", lengths, time_selection);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return bench::wrong_results > 0 ? 1 : 0;

@@ -32,13 +32,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "cuda/device.hpp"
 #include "cuda/replay.cuh"
+#include "pieces.cuh"
 #include "row_peers.cuh"
 #include "wrong_result.hpp"
 
@@ -373,15 +373,8 @@ void time_pieces(
     const example::stream& on,
     const std::function<void(std::size_t)>& piece,
     const std::function<void()>& before = [] {}) {
-  example::replay graph(on);
-  for (std::size_t i = 0; i < std::max<std::size_t>(all.size(), 32); ++i) {
-    before();
-    graph.add([&] { piece(i); });
-  }
-  graph.finish();
-  for (auto _ : state) {
-    state.SetIterationTime(1e-6 * graph.microseconds());
-  }
+  static_cast<void>(
+      bench::time_pieces(state, on, std::max<std::size_t>(all.size(), 32), piece, before));
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(all.bytes()));
 }
 
@@ -486,33 +479,20 @@ void step_of_ranks(benchmark::State& state) {
       [&] { static_cast<void>(step.next()); });
 }
 
-// Of all benchmarks, once, instead of the usual ones: the two last arguments.
-std::vector<std::int64_t> shape_of_all;
-
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {
-  auto* const added = benchmark::RegisterBenchmark(name.c_str(), body);
-  added->UseManualTime()->Unit(benchmark::kMicrosecond);
-  if (!shape_of_all.empty()) {
-    added->Args(shape_of_all)->Iterations(1);
-    return;
-  }
-  added->MinTime(0.01);  // the time of an iteration is that of one piece of 32 or more
+  std::vector<std::vector<std::int64_t>> shapes;
   for (const std::int64_t vocab : {126464, 151936}) {
     for (const std::int64_t rows : {32, 64, 128, 256}) {
-      added->Args({vocab, rows});
+      shapes.push_back({vocab, rows});
     }
   }
+  bench::add(name, shapes, body);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (argc == 3) {
-    shape_of_all = {std::atoll(argv[1]), std::atoll(argv[2])};
-    argc = 1;
-  }
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) {
+  if (!bench::take_arguments(argc, argv)) {
     return 1;
   }
   if (!example::find_device()) {
