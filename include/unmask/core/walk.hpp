@@ -51,18 +51,29 @@ struct parts_that {
   }
 };
 
-/// Calls use(std::integral_constant<std::size_t, I>{}) for each such part I, in written order.
+/// True if a policy has such a part.
+template <class Policy, bool part_traits::* Does>
+inline constexpr bool has_part = parts_that<Policy, Does>::count > 0;
+
+/// Calls use(std::integral_constant<std::size_t, I>{}) for each such part I, in written order. A
+/// policy has parts with few of the traits: without one nothing is compiled.
 template <class Policy, bool part_traits::* Does, class Use>
 UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
-  using parts = parts_that<Policy, Does>;
-  parts::each(use, std::make_index_sequence<parts::count>{});
+  if constexpr (has_part<Policy, Does>) {
+    using parts = parts_that<Policy, Does>;
+    parts::each(use, std::make_index_sequence<parts::count>{});
+  }
 }
 
 /// True if use(...) returns true for one of them; the parts after it are not called.
 template <class Policy, bool part_traits::* Does, class Use>
 [[nodiscard]] UNMASK_HD bool any_part([[maybe_unused]] const Use& use) {
-  using parts = parts_that<Policy, Does>;
-  return parts::any(use, std::make_index_sequence<parts::count>{});
+  if constexpr (has_part<Policy, Does>) {
+    using parts = parts_that<Policy, Does>;
+    return parts::any(use, std::make_index_sequence<parts::count>{});
+  } else {
+    return false;
+  }
 }
 
 /// True when a part is active with its current values: `ask(part)` decides for parts that accept

@@ -75,22 +75,44 @@ struct active_parts {
 #undef UNMASK_STAGE
 };
 
-// The question that a stage asks a part.
-#define UNMASK_ASK(Function)                                                                       \
-  [](const auto& part) -> decltype(part.Function()) { return part.Function(); }
-
+/// Asks a part whether it uses a stage.
+template <active_parts::stage Stage>
+struct asked;
 #define UNMASK_STAGE(Name, Does, Function)                                                         \
-  template <class Policy>                                                                          \
-  [[nodiscard]] UNMASK_HD bool Name(const Policy& p) {                                             \
-    return detail::any_part_now<Policy, &part_traits::Does>(p, UNMASK_ASK(Function));              \
-  }                                                                                                \
-  template <class Policy>                                                                          \
-  [[nodiscard]] UNMASK_HD bool Name(const slot_memory<Policy>& m) {                                \
-    if constexpr (Policy::varies) {                                                                \
-      return ((m.state->active.used >> active_parts::Name) & 1U) != 0;                             \
-    } else {                                                                                       \
-      return Name(*m.policy);                                                                      \
+  template <>                                                                                      \
+  struct asked<active_parts::Name> {                                                               \
+    template <class Part>                                                                          \
+    UNMASK_HD auto operator()(const Part& part) const -> decltype(part.Function()) {               \
+      return part.Function();                                                                      \
     }                                                                                              \
+  };
+UNMASK_STAGES(UNMASK_STAGE)
+#undef UNMASK_STAGE
+
+/// True if a policy, or that of a slot, uses a stage.
+template <active_parts::stage Stage, class Policy>
+[[nodiscard]] UNMASK_HD bool uses([[maybe_unused]] const Policy& p) {
+  if constexpr (detail::has_part<Policy, active_parts::trait[Stage]>) {
+    return detail::any_part_now<Policy, active_parts::trait[Stage]>(p, asked<Stage>{});
+  } else {
+    return false;
+  }
+}
+template <active_parts::stage Stage, class Policy>
+[[nodiscard]] UNMASK_HD bool uses([[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (Policy::varies) {
+    return ((m.state->active.used >> Stage) & 1U) != 0;
+  } else if constexpr (detail::has_part<Policy, active_parts::trait[Stage]>) {
+    return uses<Stage>(*m.policy);
+  } else {
+    return false;
+  }
+}
+
+// The same by the name of the stage. `p`: a policy, or its slot.
+#define UNMASK_STAGE(Name, Does, Function)                                                         \
+  [[nodiscard]] UNMASK_HD bool Name(const auto& p) {                                               \
+    return uses<active_parts::Name>(p);                                                            \
   }
 UNMASK_STAGES(UNMASK_STAGE)
 #undef UNMASK_STAGE
@@ -103,7 +125,7 @@ template <class Policy>
 #define UNMASK_STAGE(Name, Does, Function)                                                         \
   detail::for_each_part<Policy, &part_traits::Does>([&](auto at) {                                 \
     constexpr std::size_t I = decltype(at)::value;                                                 \
-    const bool is_in = detail::is_active(p.template part_at<I>(), UNMASK_ASK(Function));           \
+    const bool is_in = detail::is_active(p.template part_at<I>(), asked<active_parts::Name>{});    \
     all.in[active_parts::Name] |= (is_in ? 1U : 0U) << I;                                          \
     all.used |= (is_in ? std::uint64_t{1} : 0) << active_parts::Name;                              \
   });
@@ -112,7 +134,6 @@ template <class Policy>
   return all;
 }
 #undef UNMASK_STAGES
-#undef UNMASK_ASK
 
 /// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in
 /// written order.
@@ -130,22 +151,34 @@ UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& 
 
 namespace detail_active {
 
-template <class Body>
-[[gnu::noinline]] UNMASK_HD auto call_apart(const Body& body) {
-  return body();
+template <class Body, class... Argument>
+[[gnu::noinline]] UNMASK_HD auto call_apart(const Body& body, const Argument&... argument) {
+  return body(argument...);
 }
 
 }  // namespace detail_active
 
-/// body(), which few policies need. For a policy by name it is called as a function of its own, so
-/// that its instructions do not lie between those that every step executes: a kernel that decides
-/// executes each once, and would wait for them to be fetched.
-template <class Policy, class Body>
-UNMASK_HD auto apart(const Body& body) {
+/// body(argument...), which few policies need. For a policy by name it is called as a function of
+/// its own, so that its instructions do not lie between those that every step executes: a kernel
+/// that decides executes each once, and would wait for them to be fetched.
+template <class Policy, class Body, class... Argument>
+UNMASK_HD auto apart(const Body& body, const Argument&... argument) {
   if constexpr (Policy::varies) {
-    return detail_active::call_apart(body);
+    return detail_active::call_apart(body, argument...);
   } else {
-    return body();
+    return body(argument...);
+  }
+}
+
+/// Calls body(m), apart, if the policy of the slot uses a stage that few policies have; it is not
+/// compiled for a policy without a part of that stage. `body` takes the slot as const auto&.
+template <active_parts::stage Stage, class Policy, class Body>
+UNMASK_HD void when([[maybe_unused]] const slot_memory<Policy>& m,
+                    [[maybe_unused]] const Body& body) {
+  if constexpr (detail::has_part<Policy, active_parts::trait[Stage]>) {
+    if (uses<Stage>(m)) {
+      apart<Policy>(body, m);
+    }
   }
 }
 

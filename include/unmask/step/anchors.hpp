@@ -17,19 +17,14 @@ template <class Policy>
 /// the barrier of store_ranks().
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::anchors) {
-    const auto& part = anchoring_of(m);
-    if (part.anchor_radius() < 0) {
-      return;
-    }
-    using part_type = std::remove_cvref_t<decltype(part)>;
-    for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
-      const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
-      m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<part_type::required>());
-    }
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
+  const auto& part = anchoring_of(m);
+  if (part.anchor_radius() < 0) {
+    return;
+  }
+  using part_type = std::remove_cvref_t<decltype(part)>;
+  for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
+    const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
+    m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<part_type::required>());
   }
 }
 

@@ -233,54 +233,47 @@ namespace phase {
 /// Lane 0: writes the tokens of the best of several members into the sequence for the schedule, or
 /// takes them out again.
 template <class Policy>
-UNMASK_HD void stand_best([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] bool in) {
-  if constexpr (Policy::beams) {
-    if (beams_now(m) && m.beam->members > 1) {
-      beams::stand(m, m.beam->placed, {0, m.beam->placed_last[0]}, in);
-    }
+UNMASK_HD void stand_best(const slot_memory<Policy>& m, bool in) {
+  if (m.beam->members > 1) {
+    beams::stand(m, m.beam->placed, {0, m.beam->placed_last[0]}, in);
   }
 }
 
 /// Lane 0: places the tokens of several members in the next pass.
 template <class Policy>
-UNMASK_HD void place_members([[maybe_unused]] const slot_memory<Policy>& m,
-                             [[maybe_unused]] plan& next) {
-  if constexpr (Policy::beams) {
-    if (!beams_now(m) || m.beam->members <= 1) {
-      return;
-    }
-    const beam_state& beam = *m.beam;
-    next.beam = true;
-    next.branches = beam.members - 1;
-    for (index_t k = 0; k < max_placed; ++k) {
-      next.branch[k] = beam.placed[k];
-    }
-    for (index_t b = 0; b < beam.members; ++b) {
-      next.placed_last[b] = beam.placed_last[b];
-      next.branch_last[b] = next.score.last;
-    }
-    next.freeze.last = math::min(next.freeze.last, m.state->view.committed_prefix);
+UNMASK_HD void place_members(const slot_memory<Policy>& m, plan& next) {
+  if (m.beam->members <= 1) {
+    return;
   }
+  const beam_state& beam = *m.beam;
+  next.beam = true;
+  next.branches = beam.members - 1;
+  for (index_t k = 0; k < max_placed; ++k) {
+    next.branch[k] = beam.placed[k];
+  }
+  for (index_t b = 0; b < beam.members; ++b) {
+    next.placed_last[b] = beam.placed_last[b];
+    next.branch_last[b] = next.score.last;
+  }
+  next.freeze.last = math::min(next.freeze.last, m.state->view.committed_prefix);
 }
 
 /// Lane 0: ends a beam with its best member, whose tokens it commits, at the end of the sequence.
 template <class Policy>
-UNMASK_HD void end_beam([[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::beams) {
-    if (beams_now(m) && m.beam->members > 1) {
-      beam_state& beam = *m.beam;
-      sequence_view& q = m.state->view;
-      --q.step;
-      set_aside(m);
-      m.status->report.last_commits = 0;
-      m.status->report.last_candidates = 0;
-      beams::commit_tokens(m, beam.placed, beam.placed_last[0]);
-      q.new_commits += m.status->report.last_commits;
-      put_back(m);
-      close_view(m);
-      ++q.step;
-      beam.members = 1;
-    }
+UNMASK_HD void end_beam(const slot_memory<Policy>& m) {
+  if (m.beam->members > 1) {
+    beam_state& beam = *m.beam;
+    sequence_view& q = m.state->view;
+    --q.step;
+    set_aside(m);
+    m.status->report.last_commits = 0;
+    m.status->report.last_candidates = 0;
+    beams::commit_tokens(m, beam.placed, beam.placed_last[0]);
+    q.new_commits += m.status->report.last_commits;
+    put_back(m);
+    close_view(m);
+    ++q.step;
+    beam.members = 1;
   }
 }
 

@@ -129,58 +129,53 @@ UNMASK_HD void plan_branches(const slot_memory<Policy>& m) {
 /// one lane, so that thread groups of any size give the same bits.
 template <class Policy>
 UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::looks_ahead) {
-    const plan& now = m.status->next;
-    const index_t count = 1 + now.branches;
-    const index_t size = now.score.size();
+  const plan& now = m.status->next;
+  const index_t count = 1 + now.branches;
+  const index_t size = now.score.size();
+  for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
+    const index_t b = k / size;
+    const index_t i = k % size;
+    const bool is_masked = m.decides(b, i);
+    m.is_masked[b * m.window + i] = is_masked;
+    m.is_low[b * m.window + i] = is_masked;
+    if (is_masked) {
+      revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i), draw_of(m, i)};
+      m.lookahead_scores[b * m.window + i] =
+          branches::lookahead_score(m, row.total(), now.score.first + i);
+    }
+  }
+  t.sync();
+  const float share = lookahead_of(m).lowest_share;
+  if (share < 1.0F) {
     for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
       const index_t b = k / size;
       const index_t i = k % size;
-      const bool is_masked = m.decides(b, i);
-      m.is_masked[b * m.window + i] = is_masked;
-      m.is_low[b * m.window + i] = is_masked;
-      if (is_masked) {
-        revisable_row<Policy::required> row{m.row(b, i), m.kept_apart(b, i), draw_of(m, i)};
-        m.lookahead_scores[b * m.window + i] =
-            branches::lookahead_score(m, row.total(), now.score.first + i);
-      }
+      const index_t at = b * m.window + i;
+      m.is_low[at] = m.is_masked[at] && branches::is_low(m, b, i, share);
     }
     t.sync();
-    const float share = lookahead_of(m).lowest_share;
-    if (share < 1.0F) {
-      for (index_t k = t.lane(); k < count * size; k += t.lanes()) {
-        const index_t b = k / size;
-        const index_t i = k % size;
-        const index_t at = b * m.window + i;
-        m.is_low[at] = m.is_masked[at] && branches::is_low(m, b, i, share);
-      }
-      t.sync();
-    }
-    for (index_t b = t.lane(); b < count; b += t.lanes()) {
-      const float creation = b == 0 ? 1.0F : now.branch[b - 1].lookahead_score;
-      const float future = branches::mean_lookahead_score(m, b, creation);
-      m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, future);
-    }
-    t.sync();
-    if (t.lane() == 0) {
-      const auto& part = lookahead_of(m);
-      const auto record_of = [&](index_t b) {
-        const bool stands = b > 0 || part.anchor_competes || count == 1;
-        return stands ? branch_record{m.branch_scores[b], 1, b > 0 ? 1 : 0} : branch_record{};
-      };
-      const index_t winner = part.anchor_wins ? 0 : select_branch(count, record_of);
-      m.state->winner = winner;
-      if (winner > 0) {
-        const placement& p = now.branch[winner - 1];
-        commit_token(m, p.position, p.token, p.log_probability);
-      }
-      branches::adopt(m);
-    }
-    t.sync();
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
   }
+  for (index_t b = t.lane(); b < count; b += t.lanes()) {
+    const float creation = b == 0 ? 1.0F : now.branch[b - 1].lookahead_score;
+    const float future = branches::mean_lookahead_score(m, b, creation);
+    m.branch_scores[b] = lookahead_of(m).score_of_branch(creation, future);
+  }
+  t.sync();
+  if (t.lane() == 0) {
+    const auto& part = lookahead_of(m);
+    const auto record_of = [&](index_t b) {
+      const bool stands = b > 0 || part.anchor_competes || count == 1;
+      return stands ? branch_record{m.branch_scores[b], 1, b > 0 ? 1 : 0} : branch_record{};
+    };
+    const index_t winner = part.anchor_wins ? 0 : select_branch(count, record_of);
+    m.state->winner = winner;
+    if (winner > 0) {
+      const placement& p = now.branch[winner - 1];
+      commit_token(m, p.position, p.token, p.log_probability);
+    }
+    branches::adopt(m);
+  }
+  t.sync();
 }
 
 /// Places the tokens of the next branches: the candidates of the last step (`scored`) that are
@@ -188,53 +183,47 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
 /// Ties: the lower position. Overwrites the keys, which the step no longer needs.
 template <class Policy>
 UNMASK_HD void create_branches(const auto& t, const slot_memory<Policy>& m, range scored) {
-  if constexpr (Policy::looks_ahead) {
-    plan& next = m.status->next;
-    if (!next.active()) {
-      return;
-    }
-    const token_id mask = m.state->model.mask_token;
-    const index_t size = sort_size(scored.size());
-    for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      m.keys[i] = no_key;
-      const index_t position = scored.first + i;
-      if (i >= scored.size() || !m.state->view.is_masked(position) ||
-          !next.score.contains(position)) {
-        continue;
-      }
-      // The row of a position that was just remasked was read while its token was committed.
-      const bool was_committed = m.roles[i] == role::inactive || m.roles[i] == role::remasked;
-      const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
-      if (!c.valid() || c.token == mask || was_committed || is_ranked_last(m, c)) {
-        continue;
-      }
-      const float lookahead_score = branches::lookahead_score(m, m.row(i), position);
-      m.keys[i] = math::is_nan(lookahead_score) ? no_key : order_key(lookahead_score, i);
-    }
-    const index_t wanted =
-        math::min(math::min(lookahead_of(m).branches, max_branches), scored.size());
-    sort_front(t, m.keys, size, wanted);
-    for (index_t b = t.lane(); b < wanted; b += t.lanes()) {
-      if (m.keys[b] != no_key) {
-        const index_t i = key_index(m.keys[b]);
-        const auto c = candidate<Policy::required>::of(m.row(i), scored.first + i, mask);
-        next.branch[b] = {c.position, c.token, key_score(m.keys[b]), log_probability_of(c)};
-      }
-    }
-    t.sync();
-    if (t.lane() == 0) {
-      next.branches = 0;
-      while (next.branches < wanted && m.keys[next.branches] != no_key) {
-        ++next.branches;
-      }
-      branches::plan_branches(m);
-    }
-    t.sync();
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
-    static_cast<void>(scored);
+  plan& next = m.status->next;
+  if (!next.active()) {
+    return;
   }
+  const token_id mask = m.state->model.mask_token;
+  const index_t size = sort_size(scored.size());
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.keys[i] = no_key;
+    const index_t position = scored.first + i;
+    if (i >= scored.size() || !m.state->view.is_masked(position) ||
+        !next.score.contains(position)) {
+      continue;
+    }
+    // The row of a position that was just remasked was read while its token was committed.
+    const bool was_committed = m.roles[i] == role::inactive || m.roles[i] == role::remasked;
+    const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
+    if (!c.valid() || c.token == mask || was_committed || is_ranked_last(m, c)) {
+      continue;
+    }
+    const float lookahead_score = branches::lookahead_score(m, m.row(i), position);
+    m.keys[i] = math::is_nan(lookahead_score) ? no_key : order_key(lookahead_score, i);
+  }
+  const index_t wanted =
+      math::min(math::min(lookahead_of(m).branches, max_branches), scored.size());
+  sort_front(t, m.keys, size, wanted);
+  for (index_t b = t.lane(); b < wanted; b += t.lanes()) {
+    if (m.keys[b] != no_key) {
+      const index_t i = key_index(m.keys[b]);
+      const auto c = candidate<Policy::required>::of(m.row(i), scored.first + i, mask);
+      next.branch[b] = {c.position, c.token, key_score(m.keys[b]), log_probability_of(c)};
+    }
+  }
+  t.sync();
+  if (t.lane() == 0) {
+    next.branches = 0;
+    while (next.branches < wanted && m.keys[next.branches] != no_key) {
+      ++next.branches;
+    }
+    branches::plan_branches(m);
+  }
+  t.sync();
 }
 
 }  // namespace unmask::step

@@ -77,34 +77,32 @@ ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, inde
 template <class Policy>
 UNMASK_HD void
 commit_more_than_remask(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::remasks) {
-    const range scored = m.status->next.score;
-    index_t wanted = 1;
-    index_t forced = 0;
-    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      const bool competes = is_there && m.roles[i] != role::inactive;
-      wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
-      wanted -= t.count(competes && is_accepted(m.roles[i])).all;
-    });
-    while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
-      const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
-      const bool competes = r < count ? !is_accepted(m.roles[i])
-                                      : m.roles[i] == role::invalid || m.roles[i] == role::excluded;
-      const lane_count left = t.count(is_there && competes);
-      const bool is_taken = is_there && competes && left.before < wanted;
-      if (is_taken) {
-        m.roles[i] = role::forced;
-        m.note_forced(i);
-      }
-      forced += t.count(is_taken && writes(m, i)).all;
-      wanted -= left.all;
-      return wanted > 0;
-    });
-    if (t.lane() == 0) {
-      m.status->report.forced += forced;
+  const range scored = m.status->next.score;
+  index_t wanted = 1;
+  index_t forced = 0;
+  for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+    const bool competes = is_there && m.roles[i] != role::inactive;
+    wanted += t.count(competes && m.marks[scored.first + i] == mark::committed).all;
+    wanted -= t.count(competes && is_accepted(m.roles[i])).all;
+  });
+  while_in_rounds(t, count + scored.size(), [&](index_t r, bool is_there) {
+    const index_t i = !is_there ? 0 : r < count ? key_index(m.keys[r]) : r - count;
+    const bool competes = r < count ? !is_accepted(m.roles[i])
+                                    : m.roles[i] == role::invalid || m.roles[i] == role::excluded;
+    const lane_count left = t.count(is_there && competes);
+    const bool is_taken = is_there && competes && left.before < wanted;
+    if (is_taken) {
+      m.roles[i] = role::forced;
+      m.note_forced(i);
     }
-    t.sync();  // lanes have set the roles of positions that others read
+    forced += t.count(is_taken && writes(m, i)).all;
+    wanted -= left.all;
+    return wanted > 0;
+  });
+  if (t.lane() == 0) {
+    m.status->report.forced += forced;
   }
+  t.sync();  // lanes have set the roles of positions that others read
 }
 
 /// Softmax probability of a committed position's token by its record; NaN if it was not tracked.
@@ -159,56 +157,52 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
-  if constexpr (Policy::edits_tokens) {
-    slot_state& s = *m.state;
-    const range scored = m.status->next.score;
-    const index_t commits = commits_of(t, m);
-    // So many may be remasked at no cost; phase::remask_least() has counted its commits.
-    index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
-    for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
-      if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
-          m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
-        continue;
-      }
-      const candidate<Policy::required> c = candidate_at(m, i);
-      step_info at = info_of(s, m.status->next, c.position);
-      at.commits = commits;
-      at.current_probability = current_probability(m, m.row(i), i);
-      at.may_remask = spare > 0 || s.remasked < s.bounds.remasked;
-      const auto [v, part] = step::edit_token(m, c, at);
-      m.note(i, {part});
-      if (v == verdict::remask) {
-        s.remasked += spare > 0 ? 0 : 1;
-        spare -= spare > 0 ? 1 : 0;
-      }
-      m.roles[i] = v == verdict::replace  ? role::replaced
-                   : v == verdict::remask ? role::remasked
-                                          : role::inactive;
-      if (has_gate<Policy>(answer) && m.roles[i] != role::inactive) {
-        m.roles[i] = gate_of_edit(m, i, m.roles[i], answer);
-      }
+  slot_state& s = *m.state;
+  const range scored = m.status->next.score;
+  const index_t commits = commits_of(t, m);
+  // So many may be remasked at no cost; phase::remask_least() has counted its commits.
+  index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
+  for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
+    if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
+        m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
+      continue;
     }
-    t.sync();
+    const candidate<Policy::required> c = candidate_at(m, i);
+    step_info at = info_of(s, m.status->next, c.position);
+    at.commits = commits;
+    at.current_probability = current_probability(m, m.row(i), i);
+    at.may_remask = spare > 0 || s.remasked < s.bounds.remasked;
+    const auto [v, part] = step::edit_token(m, c, at);
+    m.note(i, {part});
+    if (v == verdict::remask) {
+      s.remasked += spare > 0 ? 0 : 1;
+      spare -= spare > 0 ? 1 : 0;
+    }
+    m.roles[i] = v == verdict::replace  ? role::replaced
+                 : v == verdict::remask ? role::remasked
+                                        : role::inactive;
+    if (has_gate<Policy>(answer) && m.roles[i] != role::inactive) {
+      m.roles[i] = gate_of_edit(m, i, m.roles[i], answer);
+    }
   }
+  t.sync();
 }
 
 /// Collects the probe results of the step, without gaps.
 template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::probes > 0) {
-    index_t probe_results = 0;
-    const index_t entries = m.status->next.score.size() * Policy::probes;
-    for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
-      const bool is_answer = is_there && m.probed[n].token != no_token;
-      const lane_count found = t.count(is_answer);
-      if (is_answer) {
-        m.probe_results[probe_results + found.before] = m.probed[n];
-      }
-      probe_results += found.all;
-    });
-    if (t.lane() == 0) {
-      m.status->report.last_probabilities = probe_results;
+  index_t probe_results = 0;
+  const index_t entries = m.status->next.score.size() * Policy::probes;
+  for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
+    const bool is_answer = is_there && m.probed[n].token != no_token;
+    const lane_count found = t.count(is_answer);
+    if (is_answer) {
+      m.probe_results[probe_results + found.before] = m.probed[n];
     }
+    probe_results += found.all;
+  });
+  if (t.lane() == 0) {
+    m.status->report.last_probabilities = probe_results;
   }
 }
 
@@ -248,9 +242,7 @@ UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
-  if (edits_tokens_now(m)) {
-    apart<Policy>([&] { edit_token(t, m, answer); });
-  }
+  when<active_parts::edits_tokens_now>(m, [&](const auto& s) { edit_token(t, s, answer); });
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   written w;

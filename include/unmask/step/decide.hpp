@@ -49,12 +49,8 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (Policy::drafts) {
     begin_drafts(t, m);
   }
-  if (looks_ahead_now(m)) {
-    apart<Policy>([&] { step::select_winner(t, m); });
-  }
-  if (phase::hides(m)) {
-    apart<Policy>([&] { phase::swap_hidden(t, m, false); });
-  }
+  when<active_parts::looks_ahead_now>(m, [&t](const auto& s) { step::select_winner(t, s); });
+  when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::swap_hidden(t, s, false); });
 }
 
 /// Edits the rows after their read, and stores what the next step needs of them.
@@ -66,9 +62,7 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   if (m.soft != nullptr) {
     apart<Policy>([&] { phase::soften(t, m); });
   }
-  if (compares_now(m)) {
-    apart<Policy>([&] { phase::store_previous_rows(t, m); });
-  }
+  when<active_parts::compares_now>(m, [&t](const auto& s) { phase::store_previous_rows(t, s); });
 }
 
 /// Sorts the candidates and computes the sums over better-ranked ones; a schedule may end the
@@ -76,23 +70,13 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t rank(const auto& t, const slot_memory<Policy>& m) {
   phase::rank(t, m);
-  if (reduces_now(m)) {
-    apart<Policy>([&] { phase::reduce(t, m); });
-  }
-  if (ends_blocks_now(m)) {
-    apart<Policy>([&] { phase::end_block(t, m); });
-  }
-  if (ranks_by_reduction_now(m)) {
-    apart<Policy>([&] { phase::rank(t, m); });
-  }
-  if (anchors_now(m)) {
-    apart<Policy>([&] { anchor(t, m); });
-  }
+  when<active_parts::reduces_now>(m, [&t](const auto& s) { phase::reduce(t, s); });
+  when<active_parts::ends_blocks_now>(m, [&t](const auto& s) { phase::end_block(t, s); });
+  when<active_parts::ranks_by_reduction_now>(m, [&t](const auto& s) { phase::rank(t, s); });
+  when<active_parts::anchors_now>(m, [&t](const auto& s) { anchor(t, s); });
   const index_t count = phase::candidates(m);
   phase::store_ranks(t, m, count);
-  if (costs_now(m)) {
-    apart<Policy>([&] { phase::add_up_costs(t, m, count); });
-  }
+  when<active_parts::costs_now>(m, [&](const auto& s) { phase::add_up_costs(t, s, count); });
   return count;
 }
 
@@ -100,22 +84,21 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if (phase::hides(m)) {
-    apart<Policy>([&] { phase::reconsider(t, m); });
-    return;
+  if constexpr (Policy::reconsiders) {
+    if (phase::hides(m)) {
+      return apart<Policy>([&] { phase::reconsider(t, m); });
+    }
   }
-  if (phase::checks(m)) {
-    apart<Policy>([&] { phase::verify(t, m); });
-    return;
+  if constexpr (Policy::verifies) {
+    if (phase::checks(m)) {
+      return apart<Policy>([&] { phase::verify(t, m); });
+    }
   }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
-  if (remasks_now(m)) {
-    apart<Policy>([&] { phase::commit_more_than_remask(t, m, count); });
-  }
-  if (drafts_now(m)) {
-    apart<Policy>([&] { keep_to_draft(t, m); });
-  }
+  when<active_parts::remasks_now>(
+      m, [&](const auto& s) { phase::commit_more_than_remask(t, s, count); });
+  when<active_parts::drafts_now>(m, [&t](const auto& s) { keep_to_draft(t, s); });
 }
 
 /// Refuses accepted candidates that cannot stand together with those before them; then masks the
@@ -127,74 +110,59 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   if (has_gate) {
     apart<Policy>([&] { phase::gate(t, m, count, answer); });
   }
-  if (remasks_least_now(m)) {
-    apart<Policy>([&] { phase::remask_least(t, m); });
-  }
+  when<active_parts::remasks_least_now>(m, [&t](const auto& s) { phase::remask_least(t, s); });
   if (has_gate) {
     apart<Policy>([&] { phase::gate_of_remasked(t, m, answer); });
   }
-  if (reconsiders_now(m) && !phase::hides(m)) {
-    apart<Policy>([&] { phase::hide_lowest(t, m); });
-  }
+  when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::hide_lowest(t, s); });
 }
 
 /// Decides each member of a beam, and selects those that go on. Returns true if they are several;
 /// otherwise the step of the one that goes on is decided next. Called if beams_now().
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool spread_beam([[maybe_unused]] const deciding_group auto& t,
-                                         [[maybe_unused]] const slot_memory<Policy>& m) {
-  bool spreads = false;
-  if constexpr (Policy::beams) {
-    const plan& now = m.status->next;
-    if (t.lane() == 0) {
-      m.beam->count = 0;
-      m.beam->is_whole = false;
-    }
-    for (index_t b = 0; b <= now.branches; ++b) {
-      if (t.lane() == 0) {
-        m.state->winner = b;
-        beams::stand(m, now.branch, now.placed(b), true);
-      }
-      t.sync();
-      process(t, m);
-      const index_t count = rank(t, m);
-      phase::apply_commit_rule(t, m, count);
-      if (t.lane() == 0) {
-        beams::offer_successors(m, b, count);
-        beams::stand(m, now.branch, now.placed(b), false);
-      }
-    }
-    if (t.lane() == 0) {
-      beams::select(m);
-    }
-    t.sync();
-    spreads = m.beam->members > 1;
-    t.sync();
+[[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
+                                         const slot_memory<Policy>& m) {
+  const plan& now = m.status->next;
+  if (t.lane() == 0) {
+    m.beam->count = 0;
+    m.beam->is_whole = false;
   }
+  for (index_t b = 0; b <= now.branches; ++b) {
+    if (t.lane() == 0) {
+      m.state->winner = b;
+      beams::stand(m, now.branch, now.placed(b), true);
+    }
+    t.sync();
+    process(t, m);
+    const index_t count = rank(t, m);
+    phase::apply_commit_rule(t, m, count);
+    if (t.lane() == 0) {
+      beams::offer_successors(m, b, count);
+      beams::stand(m, now.branch, now.placed(b), false);
+    }
+  }
+  if (t.lane() == 0) {
+    beams::select(m);
+  }
+  t.sync();
+  const bool spreads = m.beam->members > 1;
+  t.sync();
   return spreads;
 }
 
 /// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
-  if (probes_now(m)) {
-    apart<Policy>([&] { phase::record_probe_results(t, m); });
-  }
-  const bool rewrites_block = rewrites_blocks_now(m);
-  if (rewrites_block) {
-    apart<Policy>([&] { phase::rewrite_block(t, m); });
-  }
+  using now = active_parts;
+  when<now::probes_now>(m, [&t](const auto& s) { phase::record_probe_results(t, s); });
+  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
   if (!renoises_now(m)) {
     phase::commit(t, m, answer);
   } else if constexpr (Policy::renoises) {
     apart<Policy>([&] { phase::renoise(t, m); });
   }
-  if (rewrites_block) {
-    apart<Policy>([&] { phase::move_text(t, m); });
-  }
-  if (reviews_now(m)) {
-    apart<Policy>([&] { phase::review(t, m); });
-  }
+  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::move_text(t, s); });
+  when<now::reviews_now>(m, [&t](const auto& s) { phase::review(t, s); });
   if (beams_now(m) && t.lane() == 0) {
     m.state->view.new_commits += m.drafts->entry_count;
     put_back(m);
@@ -275,31 +243,27 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
     return;
   }
   step_phase::select_winner(t, m);
-  const auto plans_beam = [&] {
-    if (!step_phase::spread_beam(t, m)) {
-      return false;
+  if constexpr (Policy::beams) {
+    const auto plans_beam = [&] {
+      if (!step_phase::spread_beam(t, m)) {
+        return false;
+      }
+      step_phase::plan(t, m, answer);
+      step_phase::prepare_reads(t, m);
+      return true;
+    };
+    if (beams_now(m) && apart<Policy>(plans_beam)) {
+      return;
     }
-    step_phase::plan(t, m, answer);
-    step_phase::prepare_reads(t, m);
-    return true;
-  };
-  if (beams_now(m) && apart<Policy>(plans_beam)) {
-    return;
   }
   range scored;
   do {
     scored = decide_rows(t, m, answer);
   } while (drafts_now(m) && apart<Policy>([&] { return step_phase::has_reached_draft(t, m); }));
-  if (looks_ahead_now(m)) {
-    apart<Policy>([&] { create_branches(t, m, scored); });
-  }
-  if (drafts_now(m)) {
-    apart<Policy>([&] { create_drafts(t, m, scored); });
-  }
+  when<active_parts::looks_ahead_now>(m, [&](const auto& s) { create_branches(t, s, scored); });
+  when<active_parts::drafts_now>(m, [&](const auto& s) { create_drafts(t, s, scored); });
   step_phase::prepare_reads(t, m);
-  if (phase::hides(m)) {
-    apart<Policy>([&] { phase::swap_hidden(t, m, true); });
-  }
+  when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::swap_hidden(t, s, true); });
 }
 
 /// Length of the sequence at its start.

@@ -40,7 +40,7 @@ namespace UNMASK_NAMESPACE::step {
 template <class Policy>
 UNMASK_HD void keep_drafts(const slot_memory<Policy>& m, plan& next) {
   const plan& now = m.status->next;
-  if (!drafts_now(m) || now.branches == 0 || !next.active() || !has_rows_of(now, next)) {
+  if (now.branches == 0 || !next.active() || !has_rows_of(now, next)) {
     return;
   }
   const index_t reached = reached_draft(m, now);
@@ -123,34 +123,29 @@ template <class Policy>
 /// commits every token.
 template <class Policy>
 UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
-  if constexpr (Policy::drafts) {
-    if (!drafting_of(m).partial) {
-      return;
-    }
-    if (t.lane() == 0) {
-      const plan& now = m.status->next;
-      index_t draft = m.state->winner;
-      index_t k = now.placed(draft).last;
-      for (index_t b = draft + 1; b <= now.branches; ++b) {
-        const auto is_committed = [&](const placement& p) {
-          const index_t i = p.position - now.score.first;
-          return is_accepted(m.roles[i]) && phase::proposal(m, i) == p.token;
-        };
-        while (k < now.placed(b).last && is_committed(now.branch[k])) {
-          ++k;
-        }
-        draft = k == now.placed(b).last ? b : draft;
-      }
-      for (index_t i = 0; draft > m.state->winner && i < now.score.size(); ++i) {
-        const bool stays = now.places(draft, now.score.first + i);
-        m.roles[i] = is_accepted(m.roles[i]) && !stays ? role::candidate : m.roles[i];
-      }
-    }
-    t.sync();
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
+  if (!drafting_of(m).partial) {
+    return;
   }
+  if (t.lane() == 0) {
+    const plan& now = m.status->next;
+    index_t draft = m.state->winner;
+    index_t k = now.placed(draft).last;
+    for (index_t b = draft + 1; b <= now.branches; ++b) {
+      const auto is_committed = [&](const placement& p) {
+        const index_t i = p.position - now.score.first;
+        return is_accepted(m.roles[i]) && phase::proposal(m, i) == p.token;
+      };
+      while (k < now.placed(b).last && is_committed(now.branch[k])) {
+        ++k;
+      }
+      draft = k == now.placed(b).last ? b : draft;
+    }
+    for (index_t i = 0; draft > m.state->winner && i < now.score.size(); ++i) {
+      const bool stays = now.places(draft, now.score.first + i);
+      m.roles[i] = is_accepted(m.roles[i]) && !stays ? role::candidate : m.roles[i];
+    }
+  }
+  t.sync();
 }
 
 /// Places the tokens of the next drafts: the best-ranked candidates of the last step (`scored`)
@@ -158,44 +153,38 @@ UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
 /// to decide, unless a step may commit a part of its tokens only. By lane 0: there are few.
 template <class Policy>
 UNMASK_HD void create_drafts(const auto& t, const slot_memory<Policy>& m, range scored) {
-  if constexpr (Policy::drafts) {
-    plan& next = m.status->next;
-    if (!next.active()) {
-      return;
-    }
-    if (t.lane() == 0) {
-      const token_id mask = m.state->model.mask_token;
-      const index_t tokens = drafting_of(m).tokens;
-      const index_t wanted = math::min(drafting_of(m).branches, max_branches);
-      const bool may_complete = drafting_of(m).partial;
-      const index_t masked = m.state->view.masked_in(next.score);
-      m.drafts->masked = m.state->view.masked_count;
-      index_t placed = 0;
-      for (index_t r = 0; r < scored.size() && m.keys[r] != no_key && next.branches < wanted &&
-                          placed < max_placed && (placed + 1 < masked || may_complete);
-           ++r) {
-        const index_t i = key_index(m.keys[r]);
-        const index_t position = scored.first + i;
-        const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
-        if (m.roles[i] != role::candidate || !m.state->view.is_masked(position) ||
-            !next.score.contains(position) || c.token == no_token || c.token == mask) {
-          continue;
-        }
-        next.branch[placed++] = {position, c.token, key_score(m.keys[r]), log_probability_of(c)};
-        if (placed % tokens == 0) {
-          next.placed_last[++next.branches] = static_cast<unsigned char>(placed);
-        }
-      }
-      for (index_t b = 0; b <= next.branches; ++b) {
-        next.branch_last[b] = next.score.last;
-      }
-    }
-    t.sync();
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
-    static_cast<void>(scored);
+  plan& next = m.status->next;
+  if (!next.active()) {
+    return;
   }
+  if (t.lane() == 0) {
+    const token_id mask = m.state->model.mask_token;
+    const index_t tokens = drafting_of(m).tokens;
+    const index_t wanted = math::min(drafting_of(m).branches, max_branches);
+    const bool may_complete = drafting_of(m).partial;
+    const index_t masked = m.state->view.masked_in(next.score);
+    m.drafts->masked = m.state->view.masked_count;
+    index_t placed = 0;
+    for (index_t r = 0; r < scored.size() && m.keys[r] != no_key && next.branches < wanted &&
+                        placed < max_placed && (placed + 1 < masked || may_complete);
+         ++r) {
+      const index_t i = key_index(m.keys[r]);
+      const index_t position = scored.first + i;
+      const auto c = candidate<Policy::required>::of(m.row(i), position, mask);
+      if (m.roles[i] != role::candidate || !m.state->view.is_masked(position) ||
+          !next.score.contains(position) || c.token == no_token || c.token == mask) {
+        continue;
+      }
+      next.branch[placed++] = {position, c.token, key_score(m.keys[r]), log_probability_of(c)};
+      if (placed % tokens == 0) {
+        next.placed_last[++next.branches] = static_cast<unsigned char>(placed);
+      }
+    }
+    for (index_t b = 0; b <= next.branches; ++b) {
+      next.branch_last[b] = next.score.last;
+    }
+  }
+  t.sync();
 }
 
 }  // namespace unmask::step

@@ -164,13 +164,15 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   if (next.end == ending::running && is_over && q.masked_count > 0) {
     next.end = ending::max_steps;
   }
-  if (next.end == ending::running && !is_over && reconsiders_now(m) &&
-      apart<Policy>([&] { return plan_hiding(m, next); })) {
-    return publish(m, next, end_of_answer);
+  if constexpr (Policy::reconsiders) {
+    if (next.end == ending::running && !is_over && reconsiders_now(m) &&
+        apart<Policy>([&] { return plan_hiding(m, next); })) {
+      return publish(m, next, end_of_answer);
+    }
   }
   if (next.end != ending::running) {
     apart<Policy>([&] {
-      end_beam(m);
+      when<active_parts::beams_now>(m, [](const auto& slot) { end_beam(slot); });
       // A canvas that ends before its first step has no rows.
       if (!renoises_now(m) || q.step == 0) {
         end_of_answer = answer_end(m, next.end);
@@ -185,22 +187,18 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   } else {
     next.query = {0, q.length};
     next.logits_shift = s.model.logits_shift;
-    if (beams_now(m)) {
-      apart<Policy>([&] { stand_best(m, true); });
-    }
+    when<active_parts::beams_now>(m, [](const auto& slot) { stand_best(slot, true); });
     schedule(m, next, at);
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
-    if (beams_now(m)) {
-      apart<Policy>([&] {
-        stand_best(m, false);
-        if (next.end != ending::running) {
-          end_beam(m);
-        }
-        place_members(m, next);
-      });
-    }
+    when<active_parts::beams_now>(m, [&next](const auto& slot) {
+      stand_best(slot, false);
+      if (next.end != ending::running) {
+        end_beam(slot);
+      }
+      place_members(slot, next);
+    });
     if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
       apart<Policy>([&] {
         end_of_answer = answer_end(m, next.end);
@@ -214,9 +212,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
       next.branch_last[0] = next.score.last;
     }
   }
-  if (drafts_now(m)) {
-    apart<Policy>([&] { keep_drafts(m, next); });
-  }
+  when<active_parts::drafts_now>(m, [&next](const auto& slot) { keep_drafts(slot, next); });
   if constexpr (Policy::branches) {
     next.winner = s.winner;
   }

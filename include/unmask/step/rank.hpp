@@ -206,24 +206,22 @@ UNMASK_HD inline void store_ranks(const auto& t, const slot_arrays& m, index_t c
 /// lanes.
 template <class Policy>
 UNMASK_HD void add_up_costs(const auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (stages<Policy>::costs > 0) {
-    for (index_t r = t.lane(); r < count; r += t.lanes()) {
-      m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
-    }
-    t.sync();
-    if (t.lane() == 0) {
-      float sum = 0.0F;
-      float largest = -math::infinity();
-      for (index_t r = 0; r < count; ++r) {
-        const float c = m.cost_before[r];
-        m.cost_before[r] = sum;
-        m.largest_before[r] = largest;
-        sum += c;
-        largest = math::max(largest, c);
-      }
-    }
-    t.sync();
+  for (index_t r = t.lane(); r < count; r += t.lanes()) {
+    m.cost_before[r] = cost(m, candidate_at(m, key_index(m.keys[r])));
   }
+  t.sync();
+  if (t.lane() == 0) {
+    float sum = 0.0F;
+    float largest = -math::infinity();
+    for (index_t r = 0; r < count; ++r) {
+      const float c = m.cost_before[r];
+      m.cost_before[r] = sum;
+      m.largest_before[r] = largest;
+      sum += c;
+      largest = math::max(largest, c);
+    }
+  }
+  t.sync();
 }
 
 /// Score of the candidate at rank r.

@@ -7,30 +7,23 @@
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// True if this step's pass hid tokens.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool hides(const slot_memory<Policy>& m) {
-  if constexpr (Policy::reconsiders) {
-    return m.status->next.hides;
-  } else {
-    static_cast<void>(m);
-    return false;
-  }
+[[nodiscard]] UNMASK_HD inline bool hides(const slot_arrays& m) {
+  return m.status->next.hides;
 }
 
-/// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one.
-template <class Policy>
-UNMASK_HD void swap_hidden([[maybe_unused]] const auto& t,
-                           [[maybe_unused]] const slot_memory<Policy>& m,
-                           [[maybe_unused]] bool masks) {
-  if constexpr (Policy::reconsiders) {
-    const range scored = m.status->next.score;
-    for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
-      if (m.hidden[i].token != no_token) {
-        m.state->tokens[scored.first + i] = masks ? m.state->model.mask_token : m.hidden[i].token;
-      }
-    }
-    t.sync();
+/// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one. Nothing if
+/// there are none.
+UNMASK_HD inline void swap_hidden(const auto& t, const slot_arrays& m, bool masks) {
+  if (!hides(m)) {
+    return;
   }
+  const range scored = m.status->next.score;
+  for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
+    if (m.hidden[i].token != no_token) {
+      m.state->tokens[scored.first + i] = masks ? m.state->model.mask_token : m.hidden[i].token;
+    }
+  }
+  t.sync();
 }
 
 /// Sorts the scored positions i with is(i) by score(part, candidate, context), the lowest first.
@@ -66,44 +59,44 @@ template <class Policy>
   return count(m.policy->template part_at<I>(), context);
 }
 
-/// After the commit rule: selects the committed positions that the next pass hides and reads. They
-/// are seen after the barriers of the commits and of the plan.
+/// After the commit rule of a pass that hid no tokens: selects the committed positions that the
+/// next one hides and reads. They are seen after the barriers of the commits and of the plan.
 template <class Policy>
-UNMASK_HD void hide_lowest([[maybe_unused]] const deciding_group auto& t,
-                           [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::reconsiders) {
-    const range scored = m.status->next.score;
-    const bool is_again = m.state->decides_again;
-    t.sync();
-    for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
-      m.hidden[i] = {};
-    }
-    if (t.lane() == 0) {
-      m.state->hidden_count = 0;
-      m.state->decides_again = false;
-    }
-    const index_t wanted =
-        is_again ? 0
-                 : count_of(m, [](const auto& p, auto& context) { return p.hide_count(context); });
-    if (wanted <= 0) {
-      return;
-    }
-    const index_t found = sort_lowest(
-        t,
-        m,
-        [&](index_t i) {
-          return m.roles[i] == role::inactive && m.reads(i) &&
-                 m.marks[scored.first + i] == mark::committed;
-        },
-        [](const auto& p, const auto& c, auto& context) { return p.hide_score(c, context); });
-    const index_t hidden = math::min(wanted, found);
-    for (index_t r = t.lane(); r < hidden; r += t.lanes()) {
-      const index_t i = key_index(m.keys[r]);
-      m.hidden[i] = {m.state->tokens[scored.first + i], true};
-    }
-    if (t.lane() == 0) {
-      m.state->hidden_count = hidden;
-    }
+UNMASK_HD void hide_lowest(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  if (hides(m)) {
+    return;
+  }
+  const range scored = m.status->next.score;
+  const bool is_again = m.state->decides_again;
+  t.sync();
+  for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
+    m.hidden[i] = {};
+  }
+  if (t.lane() == 0) {
+    m.state->hidden_count = 0;
+    m.state->decides_again = false;
+  }
+  const index_t wanted =
+      is_again ? 0
+               : count_of(m, [](const auto& p, auto& context) { return p.hide_count(context); });
+  if (wanted <= 0) {
+    return;
+  }
+  const index_t found = sort_lowest(
+      t,
+      m,
+      [&](index_t i) {
+        return m.roles[i] == role::inactive && m.reads(i) &&
+               m.marks[scored.first + i] == mark::committed;
+      },
+      [](const auto& p, const auto& c, auto& context) { return p.hide_score(c, context); });
+  const index_t hidden = math::min(wanted, found);
+  for (index_t r = t.lane(); r < hidden; r += t.lanes()) {
+    const index_t i = key_index(m.keys[r]);
+    m.hidden[i] = {m.state->tokens[scored.first + i], true};
+  }
+  if (t.lane() == 0) {
+    m.state->hidden_count = hidden;
   }
 }
 
@@ -118,65 +111,57 @@ UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
 /// Lane 0: plans a pass that hides tokens, those of this step among them, if the step has selected
 /// some. Returns whether it has.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool plan_hiding([[maybe_unused]] const slot_memory<Policy>& m,
-                                         [[maybe_unused]] plan& next) {
-  if constexpr (Policy::reconsiders) {
-    const plan& now = m.status->next;
-    if (hides(m) || m.state->hidden_count == 0) {
-      return false;
-    }
-    for (index_t k = 0; k < m.status->report.last_commits; ++k) {
-      const commit_entry& e = m.entries[k];
-      m.hidden[e.position - now.score.first] = {e.token, false};
-    }
-    next = now;
-    next.hides = true;
-    next.forced = 0;
-    repeat_blocks(m);
-    return true;
-  } else {
+[[nodiscard]] UNMASK_HD bool plan_hiding(const slot_memory<Policy>& m, plan& next) {
+  const plan& now = m.status->next;
+  if (hides(m) || m.state->hidden_count == 0) {
     return false;
   }
+  for (index_t k = 0; k < m.status->report.last_commits; ++k) {
+    const commit_entry& e = m.entries[k];
+    m.hidden[e.position - now.score.first] = {e.token, false};
+  }
+  next = now;
+  next.hides = true;
+  next.forced = 0;
+  repeat_blocks(m);
+  return true;
 }
 
 /// Sets the roles of a step whose pass hid tokens.
 template <class Policy>
-UNMASK_HD void reconsider([[maybe_unused]] const deciding_group auto& t,
-                          [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::reconsiders) {
-    constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
-    const auto& part = m.policy->template part_at<I>();
-    const range scored = m.status->next.score;
-    const index_t wanted =
-        count_of(m, [](const auto& p, auto& context) { return p.reconsider_count(context); });
-    const index_t found = sort_lowest(
-        t,
-        m,
-        [&](index_t i) { return m.hidden[i].checked; },
-        [](const auto& p, const auto& c, auto& context) { return p.reconsider_score(c, context); });
-    index_t reconsidering_part = text_index_of<I>(*m.policy);
-    if constexpr (requires { part.reconsidering_part(); }) {
-      reconsidering_part = part.reconsidering_part();
-    }
-    const index_t replaced = math::max(math::min(wanted, found), index_t{0});
-    const bool is_again = replaced > 0 && part.redecides();
-    for (index_t r = t.lane(); r < replaced; r += t.lanes()) {
-      const index_t i = key_index(m.keys[r]);
-      m.roles[i] = role::replaced;
+UNMASK_HD void reconsider(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
+  const auto& part = m.policy->template part_at<I>();
+  const range scored = m.status->next.score;
+  const index_t wanted =
+      count_of(m, [](const auto& p, auto& context) { return p.reconsider_count(context); });
+  const index_t found = sort_lowest(
+      t,
+      m,
+      [&](index_t i) { return m.hidden[i].checked; },
+      [](const auto& p, const auto& c, auto& context) { return p.reconsider_score(c, context); });
+  index_t reconsidering_part = text_index_of<I>(*m.policy);
+  if constexpr (requires { part.reconsidering_part(); }) {
+    reconsidering_part = part.reconsidering_part();
+  }
+  const index_t replaced = math::max(math::min(wanted, found), index_t{0});
+  const bool is_again = replaced > 0 && part.redecides();
+  for (index_t r = t.lane(); r < replaced; r += t.lanes()) {
+    const index_t i = key_index(m.keys[r]);
+    m.roles[i] = role::replaced;
+    m.note(i, {reconsidering_part});
+  }
+  for (index_t i = t.lane(); is_again && i < scored.size(); i += t.lanes()) {
+    if (m.hidden[i].token != no_token && !m.hidden[i].checked) {
+      m.roles[i] = role::remasked;
       m.note(i, {reconsidering_part});
     }
-    for (index_t i = t.lane(); is_again && i < scored.size(); i += t.lanes()) {
-      if (m.hidden[i].token != no_token && !m.hidden[i].checked) {
-        m.roles[i] = role::remasked;
-        m.note(i, {reconsidering_part});
-      }
-    }
-    if (t.lane() == 0 && is_again) {
-      m.state->decides_again = true;
-      repeat_blocks(m);
-    }
-    t.sync();
   }
+  if (t.lane() == 0 && is_again) {
+    m.state->decides_again = true;
+    repeat_blocks(m);
+  }
+  t.sync();
 }
 
 }  // namespace unmask::step::phase

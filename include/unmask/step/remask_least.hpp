@@ -41,57 +41,54 @@ template <std::size_t I, class Policy>
 /// Masks the least certain of the committed positions and of those about to be
 /// (core/part/remask_least.hpp).
 template <class Policy>
-UNMASK_HD void remask_least([[maybe_unused]] const deciding_group auto& t,
-                            [[maybe_unused]] const slot_memory<Policy>& m) {
+UNMASK_HD void remask_least(const deciding_group auto& t, const slot_memory<Policy>& m) {
   constexpr std::size_t I = detail::part_that<Policy, &part_traits::remasks_least>;
-  if constexpr (I < Policy::part_total) {
-    const auto& part = m.policy->template part_at<I>();
-    slot_state& s = *m.state;
-    const range scored = m.status->next.score;
-    step_info at = info_of(s, m.status->next, scored.first);
-    auto context = context_of<I>(m, m.cell_of(scored.first), at);
-    std::int64_t charged = s.remasked;
-    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      at.commits += t.count(is_there && is_accepted(m.roles[i])).all;
-    });
-    charged -= may_wait(m) ? at.commits : math::max(at.commits - 1, index_t{0});
-    if (t.lane() == 0) {
-      s.remasked = charged;
-    }
-    const std::int64_t most = s.bounds.remasked - charged;
-    const std::int64_t wanted = part.remask_count(context);
-    index_t remasking_part = text_index_of<I>(*m.policy);
-    if constexpr (requires { part.remasking_part(); }) {
-      remasking_part = part.remasking_part();
-    }
-    if (wanted <= 0 || most <= 0) {
-      return;
-    }
-    const index_t size = sort_size(scored.size());
-    for (index_t i = t.lane(); i < size; i += t.lanes()) {
-      m.keys[i] = i < scored.size() ? remask_key<I>(m, i) : no_key;
-    }
-    sort(t, m.keys, size);
-    const std::int64_t found = candidates(m);
-    const std::int64_t masked =
-        math::min(static_cast<index_t>(wanted < most ? wanted : most), static_cast<index_t>(found));
-    index_t forced = 0;
-    for_each_in_rounds(t, static_cast<index_t>(masked), [&](index_t r, bool is_there) {
-      const index_t i = is_there ? key_index(m.keys[r]) : 0;
-      forced += t.count(is_there && m.roles[i] == role::forced && writes(m, i)).all;
-      if (is_there) {
-        const bool was_committed = m.marks[scored.first + i] == mark::committed;
-        const bool is_valid = was_committed || m.row(i).valid();
-        m.roles[i] = was_committed ? role::remasked : is_valid ? role::candidate : role::invalid;
-        m.note(i, {is_valid ? remasking_part : -1});
-      }
-    });
-    if (t.lane() == 0) {
-      m.status->report.forced -= forced;
-      s.remasked = charged + masked;
-    }
-    t.sync();
+  const auto& part = m.policy->template part_at<I>();
+  slot_state& s = *m.state;
+  const range scored = m.status->next.score;
+  step_info at = info_of(s, m.status->next, scored.first);
+  auto context = context_of<I>(m, m.cell_of(scored.first), at);
+  std::int64_t charged = s.remasked;
+  for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+    at.commits += t.count(is_there && is_accepted(m.roles[i])).all;
+  });
+  charged -= may_wait(m) ? at.commits : math::max(at.commits - 1, index_t{0});
+  if (t.lane() == 0) {
+    s.remasked = charged;
   }
+  const std::int64_t most = s.bounds.remasked - charged;
+  const std::int64_t wanted = part.remask_count(context);
+  index_t remasking_part = text_index_of<I>(*m.policy);
+  if constexpr (requires { part.remasking_part(); }) {
+    remasking_part = part.remasking_part();
+  }
+  if (wanted <= 0 || most <= 0) {
+    return;
+  }
+  const index_t size = sort_size(scored.size());
+  for (index_t i = t.lane(); i < size; i += t.lanes()) {
+    m.keys[i] = i < scored.size() ? remask_key<I>(m, i) : no_key;
+  }
+  sort(t, m.keys, size);
+  const std::int64_t found = candidates(m);
+  const std::int64_t masked =
+      math::min(static_cast<index_t>(wanted < most ? wanted : most), static_cast<index_t>(found));
+  index_t forced = 0;
+  for_each_in_rounds(t, static_cast<index_t>(masked), [&](index_t r, bool is_there) {
+    const index_t i = is_there ? key_index(m.keys[r]) : 0;
+    forced += t.count(is_there && m.roles[i] == role::forced && writes(m, i)).all;
+    if (is_there) {
+      const bool was_committed = m.marks[scored.first + i] == mark::committed;
+      const bool is_valid = was_committed || m.row(i).valid();
+      m.roles[i] = was_committed ? role::remasked : is_valid ? role::candidate : role::invalid;
+      m.note(i, {is_valid ? remasking_part : -1});
+    }
+  });
+  if (t.lane() == 0) {
+    m.status->report.forced -= forced;
+    s.remasked = charged + masked;
+  }
+  t.sync();
 }
 
 }  // namespace phase

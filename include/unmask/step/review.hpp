@@ -8,31 +8,28 @@ namespace UNMASK_NAMESPACE::step::phase {
 /// Lane 0, after the commits: the step reductions of reviewing parts, over the tokens that were
 /// written.
 template <class Policy>
-UNMASK_HD void review([[maybe_unused]] const auto& t,
-                      [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (stages<Policy>::reviews > 0) {
-    if (t.lane() != 0) {
-      return;  // lane 0 may already be planning, and overwrites what is read here
-    }
-    const range scored = m.status->next.score;
-    detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
-      constexpr std::size_t I = decltype(part)::value;
-      using part_type = typename Policy::template part_type<I>;
-      step_reduction_of<part_type> sum{};
-      for (index_t k = 0; k < m.status->report.last_commits; ++k) {
-        const index_t i = m.entries[k].position - scored.first;
-        const bool is_scored = scored.contains(m.entries[k].position);
-        if (is_scored && (is_accepted(m.roles[i]) || m.roles[i] == role::replaced)) {
-          const candidate<Policy::required> c = candidate_at(m, i);
-          const step_info at = info_of(*m.state, m.status->next, c.position);
-          auto context = context_of<I>(m, m.cell_of(c.position), at);
-          sum.merge(m.policy->template part_at<I>().review(c.template as<part_type::required>(),
-                                                           context));
-        }
-      }
-      detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
-    });
+UNMASK_HD void review(const auto& t, const slot_memory<Policy>& m) {
+  if (t.lane() != 0) {
+    return;  // lane 0 may already be planning, and overwrites what is read here
   }
+  const range scored = m.status->next.score;
+  detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
+    constexpr std::size_t I = decltype(part)::value;
+    using part_type = typename Policy::template part_type<I>;
+    step_reduction_of<part_type> sum{};
+    for (index_t k = 0; k < m.status->report.last_commits; ++k) {
+      const index_t i = m.entries[k].position - scored.first;
+      const bool is_scored = scored.contains(m.entries[k].position);
+      if (is_scored && (is_accepted(m.roles[i]) || m.roles[i] == role::replaced)) {
+        const candidate<Policy::required> c = candidate_at(m, i);
+        const step_info at = info_of(*m.state, m.status->next, c.position);
+        auto context = context_of<I>(m, m.cell_of(c.position), at);
+        sum.merge(
+            m.policy->template part_at<I>().review(c.template as<part_type::required>(), context));
+      }
+    }
+    detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
+  });
 }
 
 }  // namespace unmask::step::phase

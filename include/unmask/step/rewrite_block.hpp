@@ -237,64 +237,58 @@ UNMASK_HD void append_text(const slot_memory<Policy>& m, range where, token_id t
 
 /// Calls the part that rewrites the scored block.
 template <class Policy>
-UNMASK_HD void rewrite_block([[maybe_unused]] const deciding_group auto& t,
-                             [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::rewrites_blocks) {
-    const range scored = m.status->next.score;
-    for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
-      m.keys[i] = text_edit::of(i, 0);
-    }
-    t.sync();
-    if (t.lane() == 0 && !scored.empty()) {
-      constexpr std::size_t I = detail::part_that<Policy, &part_traits::rewrites_blocks>;
-      const step_info at = info_of(*m.state, m.status->next, scored.first);
-      auto context = context_of<I>(m, m.cell_of(scored.first), at);
-      block_rows<Policy> rows(m, text_index_of<I>(*m.policy));
-      m.policy->template part_at<I>().rewrite_block(rows, context);
-      rows.finish();
-      slot_state& s = *m.state;
-      s.moves = {rows.moves(), rows.new_size(), rows.appended(), rows.appended_token()};
-    }
-    t.sync();
+UNMASK_HD void rewrite_block(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  const range scored = m.status->next.score;
+  for (index_t i = t.lane(); i < scored.size(); i += t.lanes()) {
+    m.keys[i] = text_edit::of(i, 0);
   }
+  t.sync();
+  if (t.lane() == 0 && !scored.empty()) {
+    constexpr std::size_t I = detail::part_that<Policy, &part_traits::rewrites_blocks>;
+    const step_info at = info_of(*m.state, m.status->next, scored.first);
+    auto context = context_of<I>(m, m.cell_of(scored.first), at);
+    block_rows<Policy> rows(m, text_index_of<I>(*m.policy));
+    m.policy->template part_at<I>().rewrite_block(rows, context);
+    rows.finish();
+    slot_state& s = *m.state;
+    s.moves = {rows.moves(), rows.new_size(), rows.appended(), rows.appended_token()};
+  }
+  t.sync();
 }
 
 /// Moves the text of the scored block as the part that rewrites blocks says. Tokens that the step
 /// wrote are reported where they are now; those that left the block are not.
 template <class Policy>
-UNMASK_HD void move_text([[maybe_unused]] const deciding_group auto& t,
-                         [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::rewrites_blocks) {
-    slot_state& s = *m.state;
-    if (t.lane() == 0 && s.moves.any) {
-      const range block = m.status->next.score;
-      const index_t first = put_together(m, block, s.moves.size);
-      const index_t end = block.first + s.moves.size;
-      append_text(m, {end, end + s.moves.appended}, s.moves.token);
-      sequence_view& q = s.view;
-      if (block.last == q.length) {
-        q.length = end + s.moves.appended;
-      }
-      sequence_report& report = m.status->report;
-      index_t left = 0;
-      for (index_t k = 0; k < report.last_commits; ++k) {
-        commit_entry e = m.entries[k];
-        const index_t to = m.ranks[e.position - block.first];
-        if (to >= 0) {
-          e.position = block.first + to;
-          m.entries[left++] = e;
-        }
-      }
-      report.last_commits = left;
-      q.moved = first;
-      report.last_moved = first;
-      q.rewritten = math::min(q.rewritten, first);
-      q.first_changed = math::min(q.first_changed, first);
-      q.committed_prefix = math::min(q.committed_prefix, first);
-      q.masked_count = q.masked_in({q.prompt_length, q.length});
-      ++q.changed;
-      s.moves = {};
+UNMASK_HD void move_text(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  slot_state& s = *m.state;
+  if (t.lane() == 0 && s.moves.any) {
+    const range block = m.status->next.score;
+    const index_t first = put_together(m, block, s.moves.size);
+    const index_t end = block.first + s.moves.size;
+    append_text(m, {end, end + s.moves.appended}, s.moves.token);
+    sequence_view& q = s.view;
+    if (block.last == q.length) {
+      q.length = end + s.moves.appended;
     }
+    sequence_report& report = m.status->report;
+    index_t left = 0;
+    for (index_t k = 0; k < report.last_commits; ++k) {
+      commit_entry e = m.entries[k];
+      const index_t to = m.ranks[e.position - block.first];
+      if (to >= 0) {
+        e.position = block.first + to;
+        m.entries[left++] = e;
+      }
+    }
+    report.last_commits = left;
+    q.moved = first;
+    report.last_moved = first;
+    q.rewritten = math::min(q.rewritten, first);
+    q.first_changed = math::min(q.first_changed, first);
+    q.committed_prefix = math::min(q.committed_prefix, first);
+    q.masked_count = q.masked_in({q.prompt_length, q.length});
+    ++q.changed;
+    s.moves = {};
   }
 }
 

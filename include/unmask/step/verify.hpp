@@ -6,14 +6,8 @@
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// True if this step checks drafts.
-template <class Policy>
-[[nodiscard]] UNMASK_HD bool checks(const slot_memory<Policy>& m) {
-  if constexpr (Policy::verifies) {
-    return m.status->next.checks;
-  } else {
-    static_cast<void>(m);
-    return false;
-  }
+[[nodiscard]] UNMASK_HD inline bool checks(const slot_arrays& m) {
+  return m.status->next.checks;
 }
 
 /// True if the draft at scored position i stands; a masked position does not.
@@ -36,35 +30,32 @@ template <class Policy>
 /// Sets the roles of a step that checks drafts: at the first position that does not stand the
 /// proposed token is written, and those right of it are masked again.
 template <class Policy>
-UNMASK_HD void verify([[maybe_unused]] const deciding_group auto& t,
-                      [[maybe_unused]] const slot_memory<Policy>& m) {
-  if constexpr (Policy::verifies) {
-    const range scored = m.status->next.score;
-    const index_t verifying_part =
-        text_index_of<detail::part_that<Policy, &part_traits::verifies>>(*m.policy);
-    index_t before = 0;  // positions that do not stand, left of those of a round
-    for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
-      const bool falls = is_there && !stands(m, i);
-      const lane_count fallen = t.count(falls);
-      const bool is_first = falls && before + fallen.before == 0;
-      if (is_there && m.reads(i) && (falls || before + fallen.before > 0)) {
-        const bool is_committed = m.marks[scored.first + i] == mark::committed;
-        const bool is_cut = is_first && proposal(m, i) != m.state->model.mask_token;
-        const bool is_invalid = m.roles[i] == role::invalid;
-        m.note(i, {is_invalid ? -1 : verifying_part});
-        if (is_cut && is_invalid) {
-          m.note_forced(i);
-          ++m.status->report.forced;
-        }
-        m.roles[i] = is_committed ? (is_cut ? role::replaced : role::remasked)
-                     : !is_cut    ? m.roles[i]
-                     : is_invalid ? role::forced
-                                  : role::accepted;
+UNMASK_HD void verify(const deciding_group auto& t, const slot_memory<Policy>& m) {
+  const range scored = m.status->next.score;
+  const index_t verifying_part =
+      text_index_of<detail::part_that<Policy, &part_traits::verifies>>(*m.policy);
+  index_t before = 0;  // positions that do not stand, left of those of a round
+  for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
+    const bool falls = is_there && !stands(m, i);
+    const lane_count fallen = t.count(falls);
+    const bool is_first = falls && before + fallen.before == 0;
+    if (is_there && m.reads(i) && (falls || before + fallen.before > 0)) {
+      const bool is_committed = m.marks[scored.first + i] == mark::committed;
+      const bool is_cut = is_first && proposal(m, i) != m.state->model.mask_token;
+      const bool is_invalid = m.roles[i] == role::invalid;
+      m.note(i, {is_invalid ? -1 : verifying_part});
+      if (is_cut && is_invalid) {
+        m.note_forced(i);
+        ++m.status->report.forced;
       }
-      before += fallen.all;
-    });
-    t.sync();  // before a gate reads all roles; none goes with checks yet
-  }
+      m.roles[i] = is_committed ? (is_cut ? role::replaced : role::remasked)
+                   : !is_cut    ? m.roles[i]
+                   : is_invalid ? role::forced
+                                : role::accepted;
+    }
+    before += fallen.all;
+  });
+  t.sync();  // before a gate reads all roles; none goes with checks yet
 }
 
 }  // namespace unmask::step::phase
