@@ -21,6 +21,6 @@ build=${UNMASK_BUILD:-build/demo}
 if [[ ! -x $build/examples/$program ]]; then
   echo "Building $program: two to three minutes of one core, the first time only" >&2
 fi
-unmask_quietly cmake --preset demo -B "$build" ${UNMASK_CMAKE:+"$UNMASK_CMAKE"}
+unmask_quietly cmake --preset demo -B "$build" -DUNMASK_EXAMPLE_NATIVE=ON ${UNMASK_CMAKE:+"$UNMASK_CMAKE"}
 unmask_build "$build" --target "$program" --parallel "${UNMASK_JOBS:-$(nproc)}"
 exec "$build/examples/$program" "$@"

@@ -33,7 +33,7 @@ build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
 echo "Building all tests with $jobs jobs: about $(((minutes + jobs - 1) / jobs)) minutes the first time"
 unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON \
-  -DUNMASK_TESTS_TOGETHER=ON
+  -DUNMASK_TESTS_TOGETHER=ON -DUNMASK_EXAMPLE_NATIVE=ON
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
 echo "Running them: about $(((12 + jobs - 1) / jobs)) minutes"

@@ -13,7 +13,6 @@
 
 #include "support/sessions_beside.hpp"
 #include "unmask/device/emulated_launches.hpp"
-#include "unmask/device/policies.hpp"
 #include "unmask/device/texts.hpp"
 
 namespace unmask::testing::emulated_calls_test {
@@ -67,6 +66,10 @@ struct one_step {
   }
 };
 
+named_policy in_four_steps() {
+  return read_policy("steps_per_block(4)");
+}
+
 template <element T>
 void expect_two_launches_a_step() {
   for (const char* const text : {"threshold(0.4) + lookahead(2, 0.5) + block_pipeline(0.2, 0.6, 3)",
@@ -91,7 +94,7 @@ TEST(RuntimeCalls, AStepIsTwoLaunchesAndNothingElse) {
 }
 
 TEST(RuntimeCalls, NextWaitsForOneEventOnce) {
-  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  one_step<named_policy> one(in_four_steps());
   one.ask();
   one.s.supply(one.logits->view(one.request->rows));
   calls before = fake_cuda().calls;
@@ -103,20 +106,21 @@ TEST(RuntimeCalls, NextWaitsForOneEventOnce) {
 }
 
 TEST(RuntimeCalls, AStartIsOneLaunchAndACopyOfWhatMayBeEdited) {
-  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  one_step<named_policy> one(in_four_steps());
   calls before = fake_cuda().calls;
-  one.s.start(0, in_steps, {one.tokens.data(), 8}, {.length = 8, .block_length = 8});
+  one.s.start(0, in_four_steps(), {one.tokens.data(), 8}, {.length = 8, .block_length = 8});
   EXPECT_EQ(since(before), (calls{{"launch", 1}}));
   const std::vector<std::uint8_t> editable(8, 1);
   start_options options;
   options.editable = editable;
   before = fake_cuda().calls;
-  one.s.start(1, in_steps, {one.tokens.data() + 8, 8}, {.length = 8, .block_length = 8}, options);
+  one.s.start(
+      1, in_four_steps(), {one.tokens.data() + 8, 8}, {.length = 8, .block_length = 8}, options);
   EXPECT_EQ(since(before), (calls{{"launch", 1}, {"cudaMemcpyAsync", 1}}));
 }
 
 TEST(RuntimeCalls, SegmentsReadOneByOneTakeALaunchEachAndOneToDecide) {
-  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps, 3);
+  one_step<named_policy> one(in_four_steps(), 3);
   one.ask();
   const auto all = one.logits->view(one.request->rows);
   const calls before = fake_cuda().calls;
@@ -137,8 +141,7 @@ TEST(RuntimeCalls, SegmentsReadOneByOneTakeALaunchEachAndOneToDecide) {
 }
 
 TEST(RuntimeCalls, FinishedLooksWithoutWaiting) {
-  const policy all_at_once{by_confidence{}, threshold{0.0F}};
-  one_step<std::remove_const_t<decltype(all_at_once)>> one(all_at_once);
+  one_step<named_policy> one(read_policy("threshold(0)"));
   one.ask();
   EXPECT_FALSE(one.s.finished());
   const std::span<const std::uint32_t> words = one.s.running();
@@ -154,7 +157,7 @@ TEST(RuntimeCalls, FinishedLooksWithoutWaiting) {
 }
 
 TEST(RuntimeCalls, ACancelledSequenceDoesNotRun) {
-  one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+  one_step<named_policy> one(in_four_steps());
   one.ask();
   one.s.supply(one.logits->view(one.request->rows));
   one.s.cancel(0);
@@ -165,7 +168,7 @@ TEST(RuntimeCalls, ACancelledSequenceDoesNotRun) {
 
 TEST(RuntimeFailure, ABrokenDeviceIsReportedByEveryCallAndNothingHangsOrLeaks) {
   {
-    one_step<std::remove_const_t<decltype(in_steps)>> one(in_steps);
+    one_step<named_policy> one(in_four_steps());
     one.ask();
     one.s.supply(one.logits->view(one.request->rows));
     fake_cuda().broken = true;  // a kernel of the engine wrote where it must not
@@ -179,7 +182,8 @@ TEST(RuntimeFailure, ABrokenDeviceIsReportedByEveryCallAndNothingHangsOrLeaks) {
       }
     }
     EXPECT_THROW(static_cast<void>(one.s.report()), cuda_error);
-    EXPECT_THROW(one.s.start(0, in_steps, {one.tokens.data(), 8}, {.length = 8}), cuda_error);
+    EXPECT_THROW(one.s.start(0, in_four_steps(), {one.tokens.data(), 8}, {.length = 8}),
+                 cuda_error);
     EXPECT_FALSE(one.s.finished()) << "nothing is known to have ended";
   }
   fake_cuda().broken = false;

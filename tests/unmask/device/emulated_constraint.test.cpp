@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sessions with constraints on a stream, with emulated kernels, beside sessions on the host.
+// Sessions with constraints on a stream, with emulated kernels, beside sessions on the host. One
+// policy is composed in C++, the others are by name.
+#include <unmask/named_policy.hpp>
+
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -15,14 +18,14 @@ namespace unmask::testing::emulated_constraint_test {
 namespace {
 
 TEST(emulated_constraint, threshold_equals_the_host) {
-  const constraints_beside n = decode_beside_host(policy{by_confidence{}, threshold{0.2F}}, 0, 600);
+  const constraints_beside n = decode_beside_host(read_policy("threshold(0.2)"), 0, 600);
   EXPECT_GT(n.refused, 5);
   EXPECT_GT(n.filled, 100);
 }
 
 TEST(emulated_constraint, drawn_tokens_equal_the_host) {
   const constraints_beside n =
-      decode_beside_host(policy{by_confidence{}, tokens_per_step{3}, sampling{1.0F}}, 1000, 400);
+      decode_beside_host(read_policy("tokens_per_step(3) + sampling(1)"), 1000, 400);
   EXPECT_GT(n.refused, 3);
 }
 
@@ -31,8 +34,8 @@ TEST(emulated_constraint, edits_equal_the_host) {
 }
 
 TEST(emulated_constraint, remasked_tokens_equal_the_host) {
-  static_cast<void>(decode_beside_host(
-      policy{by_confidence{}, threshold{0.3F}, remask_current_below{0.5F}}, 3000, 100));
+  static_cast<void>(
+      decode_beside_host(read_policy("threshold(0.3) + remask_current_below(0.5)"), 3000, 100));
 }
 
 TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
@@ -43,15 +46,15 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
     l = random_language(d);
     c = constraint_of(l, {.bytes = 1 << 18});
   }
-  constexpr policy some{by_confidence{}, threshold{0.3F}};
   CUstream_st stream;
-  session<std::remove_const_t<decltype(some)>, on_stream> s(
+  session<std::remove_const_t<decltype(constrained)>, on_stream> s(
       l.model, {.length = 4, .window = 4}, on_stream{&stream});
   std::vector<token_id> tokens(4, 0);
   const constrained_field again{.language = &*c, .tokens_after = any_number, .read_again = true};
-  EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
-               std::invalid_argument);
-  EXPECT_THROW(s.start(0, some, {tokens.data(), 4}, {.length = 4}, {.soft_tokens = 2}),
+  EXPECT_THROW(
+      s.start(0, constrained, {tokens.data(), 4}, {.length = 4}, {.constraints = {&again, 1}}),
+      std::invalid_argument);
+  EXPECT_THROW(s.start(0, constrained, {tokens.data(), 4}, {.length = 4}, {.soft_tokens = 2}),
                std::invalid_argument);
   EXPECT_EQ(tokens, std::vector<token_id>(4, 0));
   EXPECT_TRUE(s.soft_tokens(0).empty());
@@ -60,7 +63,7 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
 
 TEST(emulated_constraint, excluded_tokens_equal_the_host) {
   static_cast<void>(
-      decode_beside_host(policy{by_confidence{}, threshold{0.3F}, min_new_tokens{2}}, 4000, 100));
+      decode_beside_host(read_policy("threshold(0.3) + min_new_tokens(2)"), 4000, 100));
 }
 
 }  // namespace

@@ -3,18 +3,18 @@
 // lowest of these, as on the host.
 
 #include <unmask/host/backend.hpp>
+#include <unmask/named_policy.hpp>
 
 #include <gtest/gtest.h>
 
 #include "support/invalid_rows.hpp"
 #include "unmask/device/emulated_launches.hpp"
-#include "unmask/device/policies.hpp"
 
 namespace unmask::testing::emulated_invalid_rows_test {
 namespace {
 
-template <class Policy>
-void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
+void expect_lowest(const char* text, const auto& lists, std::uint64_t seed) {
+  const named_policy p = read_policy(text);
   CUstream_st stream;
   for (std::uint64_t k = 0; k < 40; ++k) {
     SCOPED_TRACE(k);
@@ -29,17 +29,13 @@ void expect_lowest(const Policy& p, const auto& lists, std::uint64_t seed) {
 }
 
 TEST(EmulatedInvalidRows, CommitTheLowestTokenThatIsAllowed) {
-  expect_lowest(policy{by_confidence{}, tokens_per_step{1}}, [](token_id) { return true; }, 1);
+  expect_lowest("tokens_per_step(1)", [](token_id) { return true; }, 1);
   expect_lowest(
-      policy{by_confidence{},
-             tokens_per_step{1},
-             sampling{},
-             min_new_tokens{3},
-             logit_bias<1>{{{0, -inf}}}},
+      "tokens_per_step(1) + sampling + min_new_tokens(3) + logit_bias([0], [-inf])",
       [](token_id v) { return v != 2 && v != 0; },
       2);
   expect_lowest(
-      policy{by_confidence{}, tokens_per_step{1}, allowed_tokens<4>{{1, 3, 4, 6}}},
+      "tokens_per_step(1) + allowed_tokens([1, 3, 4, 6])",
       [](token_id v) { return v == 1 || v == 3 || v == 4 || v == 6; },
       3);
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // An engine on a stream that never waits inside a pass: its kernels take the lists that the session
-// leaves on the device. Beside the same engine on the host; with sessions that have their policy in
-// their type, and with those that do not.
+// leaves on the device. Beside the same engine on the host; with a policy composed in C++, and with
+// policies by name.
 
 #include <unmask/core/policy.hpp>
+#include <unmask/named_policy.hpp>
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
-#include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
-#include <unmask/policy/presets/methods.hpp>
 #include <unmask/policy/ranking.hpp>
-#include <unmask/policy/schedule/pipeline.hpp>
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "support/sessions_beside.hpp"
@@ -44,31 +43,29 @@ void decode_beside(const Policy& p) {
   EXPECT_EQ(s.report(0).end, ending::complete);
 }
 
-// The policy matters to one kind only.
 TEST(EmulatedLayerSession, APassWaitsForNothing) {
   decode_beside(
       policy{by_confidence{}, tokens_per_step{2}, early_skip{.weight = 0.3F}, dual_cache{}});
 }
 
 TEST(EmulatedLayerPolicies, APassWaitsForNothing) {
-  const auto decode = [](const auto& p) { decode_beside(p); };
-  decode(policy{by_confidence{}, threshold{0.6F}, early_skip{}, block_cache{6, 4}});
-  decode(policy{by_confidence{}, tokens_per_step{2}, early_skip{}, delayed_cache{5}});
-  decode(policy{by_confidence{},
-                tokens_per_step{2},
-                cache_budget{.budget = 5, .window = 4},
-                interval_cache{.prompt_period = 4, .answer_period = 5}});
-  decode(policy{by_margin{}, tokens_per_step{1}, similarity_refresh{}, prefix_cache{}});
-  decode(methods::dynamic_dllm(cache_budget{.budget = 5, .window = 4}, {.start = 0.7F}));
-  decode(methods::es_dllm_parallel(0.6F));
-  decode(policy{by_confidence{}, tokens_per_step{2}, delayed_cache{3}});
-  decode(policy{by_confidence{}, tokens_per_step{2}, prefix_cache{3}});
+  for (const char* const text :
+       {"threshold(0.6) + early_skip + block_cache(6, 4)",
+        "tokens_per_step(2) + early_skip + delayed_cache(5)",
+        "tokens_per_step(2) + cache_budget(5, 4) + interval_cache(4, 5)",
+        "by_margin + tokens_per_step(1) + similarity_refresh + prefix_cache",
+        "dynamic_dllm(budget=5, window=4, start=0.7)",
+        "es_dllm_parallel(0.6)",
+        "tokens_per_step(2) + delayed_cache(3)",
+        "tokens_per_step(2) + prefix_cache(3)"}) {
+    SCOPED_TRACE(text);
+    decode_beside(read_policy(text));
+  }
 }
 
 /// No pass has computed the positions of the block: the host allows for all of them.
 TEST(EmulatedLayerPolicies, ABlockMayJoinWithoutARefresh) {
-  decode_beside(
-      policy{by_confidence{}, tokens_per_step{1}, early_skip{}, block_pipeline{.add = 0.1F}});
+  decode_beside(read_policy("tokens_per_step(1) + early_skip + block_pipeline(0.1)"));
 }
 
 /// The host's upper bound for a selection: the share of the positions that enter, and a row for the
@@ -158,11 +155,10 @@ TEST(EmulatedLayerSession, AReplayedPassGoesOnUntilItDoesNotFit) {
 
 TEST(EmulatedLayerPolicies, AReplayedPassGoesOnUntilItDoesNotFit) {
   // Every fourth of 34 passes runs a block, too, and computes all of it at every layer.
-  const block_cache cache{.prompt_period = 0, .block_period = 4, .reaches_back = false};
-  const policy skips{by_confidence{}, tokens_per_step{1}, early_skip{}, cache};
-  EXPECT_EQ(decode_with_replays(skips), 9);
-  const policy stays{by_confidence{}, tokens_per_step{1}, similarity_refresh{}, cache};
-  EXPECT_EQ(decode_with_replays(stays), 9);
+  const std::string cache = "block_cache(0, 4, reaches_back=false)";
+  for (const std::string rule : {"early_skip + ", "similarity_refresh + "}) {
+    EXPECT_EQ(decode_with_replays(read_policy("tokens_per_step(1) + " + rule + cache)), 9) << rule;
+  }
 }
 
 TEST(EmulatedLayerSession, NamesWhatIsWrongBeforeAnythingIsEnqueued) {

@@ -23,9 +23,7 @@ void for_each_policy(const auto& use) {
   use(in_steps);
   use(bounded);
   use(credited);
-  use(drawn);
   use(drawn_edited);
-  use(patient);
   use(stable);
   use(branching_out);
   use(rewriting);
@@ -84,7 +82,7 @@ TEST(EmulatedRanks, PutMasksGuidanceAndShiftedRowsWhereTheyBelong) {
 TEST(EmulatedRanks, AgreeAboutRowsWithNanAndWithoutAFiniteLogit) {
   dice d(5);
   const index_t vocab = 2 * chunk;
-  auto decode = fake_decode_of(drawn, vocab, d.bits());
+  auto decode = fake_decode_of(drawn_edited, vocab, d.bits());
   decode.rows.trouble = {.nan_rows = 0.3, .empty_rows = 0.3, .infinite_rows = 0.2};
   const auto cuts = random_cuts(d, vocab, 3, chunk);
   expect_ranks_on_stream_equal<float>(decode, cuts, decode.whole<float>());

@@ -3,6 +3,8 @@
 // host: the same requests, tokens, reports and commits at every step. What this leaves to a real
 // device is the compiler's code for it and the true order of its memory accesses.
 
+#include <unmask/named_policy.hpp>
+
 #include <gtest/gtest.h>
 
 #include "support/sessions_beside.hpp"
@@ -18,8 +20,8 @@ TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
   // 20 chunks; few multiprocessors make long runs, many make short ones.
   for (const int multiprocessors : {1, 132}) {
     fake_cuda().multiprocessors = multiprocessors;
-    sessions_beside<std::remove_const_t<decltype(in_steps)>> both(
-        in_steps, 40000, 2, 9, stream.get(), d);
+    sessions_beside<named_policy> both(
+        read_policy("by_margin + steps_per_block(4)"), 40000, 2, 9, stream.get(), d);
     while (both.step<bfloat16>()) {
     }
     EXPECT_GT(both.steps(), 1);
@@ -31,8 +33,7 @@ TEST(EmulatedSession, SharesRowsOfSeveralRunsAmongBlocks) {
 // may see the plan of the next step: it has a row at their index, when the first block of the
 // sequence is complete, and that row is not there yet.
 TEST(EmulatedSession, BlocksOfPositionsWithoutARowEndBeforeTheNextPlan) {
-  constexpr policy some{by_confidence{}, threshold{1.0F}, block_pipeline{}};  // one at a time
-  using policy_type = std::remove_const_t<decltype(some)>;
+  const named_policy some = read_policy("threshold(1) + block_pipeline");  // one at a time
   constexpr index_t length = 16;
   const model_info info{.vocab = 20011, .mask_token = 20010};  // three runs
   const sequence_shape shape{.length = length, .block_length = 8};
@@ -44,8 +45,8 @@ TEST(EmulatedSession, BlocksOfPositionsWithoutARowEndBeforeTheNextPlan) {
     const fake_model model{.seed = round, .vocab = info.vocab};
     const session_capacity capacity{.length = length, .window = length};
     CUstream_st stream;
-    session<policy_type, on_stream> s(info, capacity, on_stream{&stream});
-    session<policy_type, on_host> host(info, capacity);
+    session<named_policy, on_stream> s(info, capacity, on_stream{&stream});
+    session<named_policy, on_host> host(info, capacity);
     std::vector<token_id> tokens(length, 1);
     std::vector<token_id> expected = tokens;
     s.start(0, some, {tokens.data(), length}, shape, {.editable = editable});
@@ -109,12 +110,12 @@ TEST(EmulatedSession, MoreSegmentsThanABatchHoldsTakeSeveralLaunches) {
 }
 
 TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
-  using policy_type = std::remove_const_t<decltype(in_steps)>;
+  const named_policy in_steps = read_policy("by_margin + steps_per_block(4)");
   const fake_model model{.seed = 4, .vocab = 16};
   CUstream_st stream;
-  session<policy_type, on_stream> s({.vocab = 16, .mask_token = 15},
-                                    {.sequences = 2, .length = 6, .window = 6},
-                                    on_stream{&stream});
+  session<named_policy, on_stream> s({.vocab = 16, .mask_token = 15},
+                                     {.sequences = 2, .length = 6, .window = 6},
+                                     on_stream{&stream});
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(6, 1));
   for (index_t slot = 0; slot < 2; ++slot) {
     s.start(slot,
@@ -142,11 +143,11 @@ TEST(EmulatedSession, ACancelledSequenceStaysAsItIsWhileOthersGoOn) {
 }
 
 TEST(EmulatedSession, TwoSequencesThatRunHaveNoTokensInCommon) {
-  using policy_type = std::remove_const_t<decltype(in_steps)>;
+  const named_policy in_steps = read_policy("by_margin + steps_per_block(4)");
   CUstream_st stream;
-  session<policy_type, on_stream> s({.vocab = 16, .mask_token = 15},
-                                    {.sequences = 2, .length = 6, .window = 6},
-                                    on_stream{&stream});
+  session<named_policy, on_stream> s({.vocab = 16, .mask_token = 15},
+                                     {.sequences = 2, .length = 6, .window = 6},
+                                     on_stream{&stream});
   std::vector<token_id> tokens(9, 1);
   const sequence_shape shape = {.length = 6, .block_length = 2};
   s.start(0, in_steps, {tokens.data(), 6}, shape);

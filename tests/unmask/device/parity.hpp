@@ -156,7 +156,7 @@ policy_at_random(dice& d, index_t vocab, std::string& text) {
 [[nodiscard]] inline std::uint64_t texts_at_random() {
   const char* const wanted = std::getenv("UNMASK_TEXTS_AT_RANDOM");
 #if defined(UNMASK_FAKE_CUDA)
-  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 200;
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 100;
 #else
   return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 60;
 #endif
