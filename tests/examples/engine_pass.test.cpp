@@ -23,6 +23,7 @@
 #include "engine/llada_pass.hpp"
 #include "engine/tokenizer.hpp"
 #include "engine_files.hpp"
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 
 namespace example::engine_pass_test {
@@ -30,6 +31,7 @@ namespace {
 
 using namespace unmask;
 using tokens = std::vector<token_id>;
+using unmask::testing::by_name;
 using unmask::testing::dice;
 
 const gguf_file& file() {
@@ -514,8 +516,6 @@ const std::vector<std::string>& some_prompts() {
   return some;
 }
 
-constexpr policy plain{by_confidence{}, threshold{0.9F}, trace_credit<>{}};
-
 /// The same with a cache and what else it consists of.
 template <class... Parts>
 trace decode_with(const std::string& prompt, const Parts&... parts) {
@@ -526,8 +526,9 @@ trace decode_with(const std::string& prompt, const Parts&... parts) {
     }
   };
   (take(parts), ...);
-  return decode(
-      policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}, parts...}, prompt, dropping);
+  return decode(by_name(policy{by_confidence{}, threshold{0.9F}, trace_credit<>{}, parts...}),
+                prompt,
+                dropping);
 }
 
 /// That a policy with these parts, in which nothing is reused, decodes as the full forward does:
@@ -536,7 +537,7 @@ template <class... Parts>
 void expect_full_forward(const std::string& name, const Parts&... parts) {
   for (const std::string& prompt : some_prompts()) {
     SCOPED_TRACE(name + ": " + prompt);
-    const trace full = decode_in_full(plain, prompt);
+    const trace full = decode_in_full(read_policy("threshold(0.9) + trace_credit"), prompt);
     const trace cached = decode_with(prompt, parts...);
     EXPECT_EQ(full.sequence, cached.sequence);
     EXPECT_EQ(full.forwards, cached.forwards);
@@ -602,15 +603,16 @@ TEST(EngineCaches, EvictionOfNothingIsTheFullForward) {
 // Keys that stay for good are those of the pass that chose: dropping none is the cache alone.
 TEST(EngineCaches, EvictionOfNothingIsItsCache) {
   const dual_cache cache{.period = 0, .whole = 2};
-  const policy slow{by_confidence{}, tokens_per_step{2}, cache};
-  const policy same{by_confidence{}, tokens_per_step{2}, cache, key_eviction{.keep = 1.0}};
-  const policy less{by_confidence{}, tokens_per_step{2}, cache, key_eviction{.keep = 0.5}};
+  const named_policy slow = by_name(policy{by_confidence{}, tokens_per_step{2}, cache});
+  const auto dropping = [&](double keep) {
+    return by_name(policy{by_confidence{}, tokens_per_step{2}, cache, key_eviction{.keep = keep}});
+  };
   for (const std::string& prompt : {some_prompts().front(), some_prompts().back()}) {
     const trace all = decode(slow, prompt);
-    const trace none_dropped = decode(same, prompt, {.keep = 1.0});
+    const trace none_dropped = decode(dropping(1.0), prompt, {.keep = 1.0});
     EXPECT_TRUE(same_commits(all, none_dropped));
     EXPECT_EQ(all.logits, none_dropped.logits);
-    EXPECT_NE(all.logits, decode(less, prompt, {.keep = 0.5}).logits);
+    EXPECT_NE(all.logits, decode(dropping(0.5), prompt, {.keep = 0.5}).logits);
   }
 }
 
