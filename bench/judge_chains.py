@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """judge.py for the model of examples/chains, each task by itself.
 
-usage: bash bench/judge.sh --model chains [--test N] [--validation N] [--out STEM]
+usage: bash bench/judge.sh --model chains [--seed 2] [--test N] [--validation N] [--out STEM]
 
 N counts problems of each task. Settings and controls are chosen on the validation set of a task; the tables are of its
-test set. Writes STEM.csv, STEM.svg and the part of STEM.md between its two markers.
+test set. With --seed 2 they are of the second model, and STEM is chains_2. Writes STEM.csv, STEM.svg and the part of STEM.md between its two markers.
 """
 import argparse
 import csv
@@ -49,6 +49,9 @@ class chains(judge.judge):
         self.task, self.is_long = task, task in ("trace", "path", "reach")
         self.budget, self.even = self.budgets.get(task, (0, ()))
         self.families, self.layers = (LONG, LAYERS) if self.is_long else (SHORT, [])
+        if options.seed != 1:
+            self.model = f"chains_{options.seed}"
+            self.weights = f"chains/{self.model}-f16.gguf"
         super().__init__(options)
 
     def make(self, file, count, seed=None):
@@ -88,11 +91,14 @@ def main():
     options.add_argument("--layers", required=True, help="the program layer_controls")
     options.add_argument("--work", default="build/judge/judge", help="folder for what was decoded")
     options.add_argument("--model", default="chains", choices=["chains"])
+    options.add_argument("--seed", type=int, default=1, choices=[1, 2], help="of the training")
     options.add_argument("--test", type=int, default=200, help="problems of each task, test set")
     options.add_argument("--validation", type=int, default=60, help="problems of each task, validation set")
-    options.add_argument("--out", default=str(judge.ROOT / "bench/results/chains"), help="files to write, without ending")
+    options.add_argument("--out", help="files to write, without ending; bench/results/chains, or chains_2")
     o = options.parse_args()
-    o.work += "_chains"
+    name = "chains" if o.seed == 1 else f"chains_{o.seed}"
+    o.out = o.out or str(judge.ROOT / "bench/results" / name)
+    o.work += "_" + name
     judges = [chains(o, task) for task in tasks.JUDGED]
     for j in judges:
         j.decode_families()

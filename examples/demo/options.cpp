@@ -47,10 +47,11 @@ struct known_model {
   index_t answer_length, block_length;
   bool own_length = false;
 };
-constexpr std::array<known_model, 7> models{{
+constexpr std::array<known_model, 8> models{{
     {"tiny_llada", "tiny_llada/tiny-f16.gguf", "tiny_llada/prompts.jsonl", 40, 20},
     {"sudoku", "sudoku/sudoku-f16.gguf", "sudoku/puzzles.jsonl", 36, 36},
     {"chains", "chains/chains-f16.gguf", "chains/problems.jsonl", 128, 128, true},
+    {"chains_2", "chains/chains_2-f16.gguf", "chains/problems.jsonl", 128, 128, true},
     {"waiting_1", "chains/waiting_1-f16.gguf", "chains/waiting.jsonl", 237, 237},
     {"waiting_2", "chains/waiting_2-f16.gguf", "chains/waiting.jsonl", 237, 237},
     {"block_causal_1", "chains/block_causal_1-f16.gguf", "chains/waiting.jsonl", 237, 32},
@@ -135,9 +136,9 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.calibration = read_problems(existing_file("--calibration", v)).front();
        }},
-      {"--model", "NAME", "tiny_llada (default), sudoku, chains, waiting_1, waiting_2, block_causal_1,\n"
-       "                      block_causal_2, or a GGUF file (LLaDA, BERT, ALBERT) for the prompts\n"
-       "                      of tiny_llada or --prompts",
+      {"--model", "NAME", "tiny_llada (default), sudoku, chains, chains_2, waiting_1, waiting_2,\n"
+       "                      block_causal_1, block_causal_2, or a GGUF file (LLaDA, BERT, ALBERT)\n"
+       "                      for the prompts of tiny_llada or --prompts",
        [](reader& r, std::string_view v) {
          const auto found = std::ranges::find(models, v, &known_model::name);
          r.model = found == models.end() ? models.front() : *found;

@@ -35,6 +35,7 @@ struct model_files {
   std::size_t layers;
 };
 const std::vector<model_files> models{{"chains", "", 12},
+                                      {"chains_2", "chains_2_", 12},
                                       {"waiting_1", "waiting_1_", 3},
                                       {"waiting_2", "waiting_2_", 3},
                                       {"block_causal_1", "block_causal_1_", 3},
@@ -94,10 +95,10 @@ std::string refusal(const std::string& key, std::uint32_t value) {
 }
 
 TEST(chains, a_mask_of_blocks_is_that_of_the_file) {
-  const causal_blocks mask = llada_model(file_of(models[3])).config().attention;
+  const causal_blocks mask = llada_model(file_of(models[4])).config().attention;
   EXPECT_EQ(mask.length, 32U);
   EXPECT_EQ(mask.prefix, 7U);  // begin, "total:"
-  EXPECT_EQ(llada_model(file_of(models[1])).config().attention.length, 0U);
+  EXPECT_EQ(llada_model(file_of(models[2])).config().attention.length, 0U);
   for (const std::string key : {"llada.attention.block_length", "llada.attention.prefix_length"}) {
     EXPECT_EQ(refusal(key, 256), "");
     EXPECT_THAT(refusal(key, 257), HasSubstr("must both be at most the context length 256"));

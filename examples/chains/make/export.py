@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Write a model, its problems and what the tests compare with. Usage: export.py MODEL.pt FOLDER TESTS [PROBLEMS] [NAME]
 
-NAME is chains (the default), or waiting or block_causal with _1 or _2. FOLDER gets NAME-f16.gguf and the test set,
+NAME is chains (the default), chains_2, or waiting or block_causal with _1 or _2. FOLDER gets NAME-f16.gguf and the test set,
 PROBLEMS of each task (240): problems.jsonl, or waiting.jsonl. TESTS gets reference_logits.jsonl and
 reference_decodes.jsonl, of the others than chains with NAME in front, computed by PyTorch in f32 from the weights as
 they are in the file.
@@ -29,7 +29,8 @@ def main():
     source, folder, tests = sys.argv[1:4]; count = int(sys.argv[4]) if len(sys.argv) > 4 else 240; name = sys.argv[5] if len(sys.argv) > 5 else "chains"
     torch.set_num_threads(1); kind = name.rpartition("_")[0] or name; shape = SHAPES[kind]; file = os.path.join(folder, f"{name}-f16.gguf"); os.makedirs(tests, exist_ok=True)
     gguf_file.export(shape, torch.load(source, map_location="cpu", weights_only=True), file, name, ALPHABET)
-    judged, stored, front, few, length, some = (JUDGED, "problems.jsonl", "", 5, 256, 50) if kind == "chains" else (WAITING, "waiting.jsonl", name + "_", 1, 64, 5)
+    judged, stored, length = (JUDGED, "problems.jsonl", 256) if kind == "chains" else (WAITING, "waiting.jsonl", 64)
+    front, few, some = ("", 5, 50) if name == "chains" else (name + "_", 1, 5)
     chosen = problems("test", count, judged=judged); write(os.path.join(folder, stored), chosen)
     model = Denoiser(shape); model.load_state_dict(gguf_file.read(shape, file))
     with torch.no_grad():
