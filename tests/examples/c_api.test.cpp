@@ -30,6 +30,7 @@
 #include "support/fake_logits.hpp"
 #include "support/layered_decode.hpp"
 
+namespace c_api_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -1367,3 +1368,4 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
 }
 
 }  // namespace
+}  // namespace c_api_test

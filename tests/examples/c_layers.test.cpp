@@ -20,6 +20,7 @@
 #include "support/c_calls.hpp"
 #include "support/dice.hpp"
 
+namespace c_layers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -215,3 +216,4 @@ TEST(CLayers, ScoresAreThoseOfTheLibrary) {
 }
 
 }  // namespace
+}  // namespace c_layers_test

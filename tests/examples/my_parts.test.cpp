@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+namespace my_parts_test {
 namespace {
 
 static_assert(unmask::commit_rule<next_to_known> && unmask::step_reducing<next_to_known>);
@@ -38,3 +39,4 @@ TEST(my_parts, commits_the_clearest_position_right_of_a_known_token) {
 }
 
 }  // namespace
+}  // namespace my_parts_test
