@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/c/layers.h"
@@ -138,6 +139,21 @@ nlohmann::json line_of(const std::string& policy, const std::string& prompt, con
           {"computed", d.computed}};
 }
 
+// States that hardly change are as similar to the ones before as rounding has it, which is another
+// where the engine is compiled for the machine.
+#if defined(UNMASK_EXAMPLE_NATIVE)
+constexpr bool rounds_otherwise = true;
+#else
+constexpr bool rounds_otherwise = false;
+#endif
+
+bool compares_states(std::string_view policy) {
+  const auto has = [policy](std::string_view part) {
+    return policy.find(part) != std::string_view::npos;
+  };
+  return has("cache_budget") || has("similarity_refresh") || has("dynamic_dllm");
+}
+
 TEST(CEngine, DecodesAsTheLibraryDoes) {
   if (const char* const record = std::getenv("UNMASK_RECORD_LAYERED")) {
     std::ofstream out(record);
@@ -155,9 +171,12 @@ TEST(CEngine, DecodesAsTheLibraryDoes) {
   for (const char* policy : policies) {
     for (const char* prompt : prompts) {
       SCOPED_TRACE(policy);
-      EXPECT_EQ(line_of(policy, prompt, by_library(policy, prompt)), lines[i]);
+      const nlohmann::json line = line_of(policy, prompt, by_library(policy, prompt));
+      if (!rounds_otherwise || !compares_states(policy)) {
+        EXPECT_EQ(line, lines[i]);
+      }
       const decoded in_c = by_engine_in_c(policy, prompt);
-      EXPECT_EQ(line_of(policy, prompt, in_c), lines[i]);
+      EXPECT_EQ(line_of(policy, prompt, in_c), line);
       const auto length = static_cast<std::int64_t>(in_c.tokens.size());
       const std::int64_t whole = in_c.forwards * length * 6;
       EXPECT_EQ(in_c.computed == whole, i < std::size(prompts)) << "a cache saves work";
