@@ -45,12 +45,12 @@ class chains(judge.judge):
     profiles, branched = [("osdt", "", .6, 6), ("osdt_by_step", "", .8, 6)], (1, 2, 3)
     budgets = {"trace": (13, range(13, 18)), "path": (4, range(4, 7)), "reach": (3, range(3, 6))}  # as judge.budget and even, by task
 
-    def __init__(self, options, task):
+    def __init__(self, options, task, seed=1):
         self.task, self.is_long = task, task in ("trace", "path", "reach")
         self.budget, self.even = self.budgets.get(task, (0, ()))
         self.families, self.layers = (LONG, LAYERS) if self.is_long else (SHORT, [])
-        if options.seed != 1:
-            self.model = f"chains_{options.seed}"
+        if seed != 1:
+            self.model = f"chains_{seed}"
             self.weights = f"chains/{self.model}-f16.gguf"
         super().__init__(options)
 
@@ -99,7 +99,7 @@ def main():
     name = "chains" if o.seed == 1 else f"chains_{o.seed}"
     o.out = o.out or str(judge.ROOT / "bench/results" / name)
     o.work += "_" + name
-    judges = [chains(o, task) for task in tasks.JUDGED]
+    judges = [chains(o, task, o.seed) for task in tasks.JUDGED]
     for j in judges:
         j.decode_families()
     stem, n = pathlib.Path(o.out), o.test
