@@ -5,7 +5,8 @@
 usage: bash bench/judge.sh --model chains [--seed 2] [--test N] [--validation N] [--out STEM]
 
 N counts problems of each task. Settings and controls are chosen on the validation set of a task; the tables are of its
-test set. With --seed 2 they are of the second model, and STEM is chains_2. Writes STEM.csv, STEM.svg and the part of STEM.md between its two markers.
+test set. With --seed 2 they are of the second model, and STEM is chains_2. Writes STEM.csv, STEM.svg and the part of
+STEM.md between its two markers.
 """
 import argparse
 import csv

@@ -170,8 +170,8 @@ UNMASK_HD auto apart(const Body& body, const Argument&... argument) {
   }
 }
 
-/// Calls body(m), apart, if the policy of the slot uses a stage that few policies have. `body` is
-/// generic: a policy without a part of that stage does not compile it.
+/// Calls body(m), apart, if the policy of the slot uses a stage that few policies have. `body` is a
+/// generic lambda, which is not instantiated for a policy without a part of that stage.
 template <active_parts::stage Stage, class Policy, class Body>
 UNMASK_HD void when([[maybe_unused]] const slot_memory<Policy>& m,
                     [[maybe_unused]] const Body& body) {
