@@ -71,6 +71,7 @@ struct written_decode {
 struct scene {
   std::vector<std::vector<std::vector<double>>> rows;  ///< [pass][position of the answer][token]
   std::string prompt;
+  std::string begins;  ///< the answer before the first pass; empty: all masked
   index_t block_length = 0;
   token_id eos = no_token;
   index_t layers = 0;
@@ -112,6 +113,8 @@ inline void read_profile(const std::vector<std::string>& words, calibrated_thres
       }
     } else if (w[0] == "prompt") {
       s.prompt = w[1];
+    } else if (w[0] == "begins") {
+      s.begins = w[1];
     } else if (w[0] == "blocks") {
       s.block_length = std::stoi(w[2]);
     } else if (w[0] == "EOS") {
@@ -128,6 +131,9 @@ inline void read_profile(const std::vector<std::string>& words, calibrated_thres
   }
   if (s.rows.empty()) {
     throw std::invalid_argument("a decode needs rows or confidences");
+  }
+  if (!s.begins.empty() && s.begins.size() != s.rows[0].size()) {
+    throw std::invalid_argument("'begins " + s.begins + "' must have a letter for each row");
   }
   s.block_length = s.block_length > 0 ? s.block_length : s.length() - s.start();
   s.profile.block_length = s.block_length;
@@ -209,6 +215,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
   constexpr bool is_on_host = std::is_same_v<Backend, on_host>;
   const file_source files = [&](const std::string&) { return to_json(s.profile); };
   const named_policy parts = read_policy(policy, files);
+  // The smallest that it can have: positions of different blocks share their memory.
+  const sequence_shape shape{
+      .prompt_length = s.start(), .length = s.length(), .block_length = s.block_length};
   const auto session = testing::make_bound(parts,
                                            {.vocab = masked_letter + 1,
                                             .mask_token = masked_letter,
@@ -217,17 +226,19 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
                                             .layers = s.layers,
                                             .causal_attention = true,
                                             .shadow_attention = true},
-                                           {.length = s.length(), .window = s.length()},
+                                           detail::capacity_for(parts, s.length(), shape),
                                            where);
   std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
   for (std::size_t i = 0; i < s.prompt.size(); ++i) {
     tokens[i] = s.prompt[i] - 'a';
   }
-  session->start(
-      0,
-      tokens.data(),
-      s.length(),
-      {.prompt_length = s.start(), .length = s.length(), .block_length = s.block_length});
+  std::vector<std::uint8_t> editable(s.begins.empty() ? 0 : tokens.size());
+  for (std::size_t i = 0; i < s.begins.size(); ++i) {
+    const std::size_t p = s.prompt.size() + i;
+    editable[p] = s.begins[i] == '_' ? 1 : 2;
+    tokens[p] = s.begins[i] == '_' ? masked_letter : s.begins[i] - 'a';
+  }
+  session->start(0, tokens.data(), s.length(), shape, {.editable = editable});
   std::vector<std::vector<float>> stored(std::size_t(s.layers),
                                          std::vector<float>(tokens.size() * 2));
   decode_seen seen;

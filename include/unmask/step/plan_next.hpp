@@ -60,7 +60,7 @@ UNMASK_HD void conclude_by_rank([[maybe_unused]] const slot_memory<Policy>& m,
       const index_t i = ranked_first(m, count, n);
       if (m.roles[i] == role::refused && (n < count || m.ranks[i] < 0)) {  // once
         read_row_again(m, i, answer);
-        write_final(m, i, m.row(i).valid() ? final_token(m, i) : m.row(i).token, answer);
+        write_final(m, i, m.row(i).valid() ? final_token(m, i) : proposal(m, i), answer);
       }
     }
   }
@@ -147,6 +147,17 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
   out.report.masked = q.masked_count;
 }
 
+/// Lane 0: clears the state of positions that a plan scores for the first time. Their cells may
+/// have that of committed positions whose rows were read after their commit.
+template <class Policy>
+UNMASK_HD void clear_cells(const slot_memory<Policy>& m, range score) {
+  index_t& scored = m.state->scored;
+  for (index_t p = math::max(scored, score.first); scored > 0 && p < score.last; ++p) {
+    m.reset(m.cell_of(p));
+  }
+  scored = math::max(scored, score.last);
+}
+
 /// Lane 0: ends the sequence or plans its next step; also plans the first step.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
@@ -192,6 +203,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
+    when<active_parts::edits_tokens_now>(
+        m, [&next](const auto& slot) { clear_cells(slot, next.score); });
     when<active_parts::beams_now>(m, [&next](const auto& slot) {
       stand_best(slot, false);
       if (next.end != ending::running) {

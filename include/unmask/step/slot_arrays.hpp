@@ -61,6 +61,8 @@ struct slot_state {
   text_moves moves;
   /// A pass has computed every position before this one.
   index_t reached = 0;
+  /// A plan has scored every position before this one that is scored at all.
+  index_t scored = 0;
   /// Remasked tokens that were not outnumbered by the commits of their step; with a part that
   /// remasks the least certain, by all commits so far, and negative while more may be remasked.
   std::int64_t remasked = 0;

@@ -187,16 +187,24 @@ TEST(constraint_by_name, is_obeyed_by_a_canvas) {
       continue;
     }
     const random_rows rows{seed, 4.0, d.chance(0.3)};
+    // Rows without a finite logit, and an engine's bitmask that may exclude what is possible.
+    const bool some_invalid = d.chance(0.5);
+    std::vector<std::uint32_t> allowed(5);
     int pass = 0;
     while (const auto request = s.next()) {
       const auto vocab = static_cast<std::size_t>(l.model.vocab);
       std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
       for (index_t r = 0; r < request->rows; ++r) {
-        rows.write(pass,
-                   request->segments[0].rows.first + r,
-                   std::span(logits).subspan(static_cast<std::size_t>(r) * vocab, vocab));
+        const auto row = std::span(logits).subspan(static_cast<std::size_t>(r) * vocab, vocab);
+        rows.write(pass, request->segments[0].rows.first + r, row);
+        if (some_invalid && d.chance(0.4)) {
+          std::fill(row.begin(), row.end(), -math::infinity());
+        }
+        allowed[static_cast<std::size_t>(r)] =
+            some_invalid && d.chance(0.4) ? 0U : ~std::uint32_t{0};
       }
-      s.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab));
+      s.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab),
+               row_modifiers<float>{.allowed = allowed.data(), .allowed_stride = 1});
       ++pass;
     }
     ++decodes;
