@@ -173,8 +173,18 @@ class judge:
 
     # --- choices, on the validation set ---
 
+    def count(self, done):
+        """Right answers, of the board what it counts; interval() and compare() are of it."""
+        return done["right"].count("1")
+
+    def interval(self, done):
+        return paired.wilson(self.count(done), len(done["right"]))
+
+    def compare(self, a, b):
+        return compare(a, b, "layer_positions")[:5]
+
     def right(self, text, which="validation"):
-        return self.decode(text, which)["right"].count("1")
+        return self.count(self.decode(text, which))
 
     def cost(self, text, by="forwards", which="validation"):
         return self.decode(text, which)[by]

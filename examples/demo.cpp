@@ -148,6 +148,7 @@ nlohmann::json as_json(const summary& s) {
           {"segments_each", s.segments_each},
           {"masked_each", s.masked_each},
           {"restored_each", s.restored_each},
+          {"wrong_each", s.wrong_each},
           {"segments", s.segments},
           {"layer_positions", s.computed},
           {"layer_positions_in_full", s.in_full},

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Fetches rxnmapper and antiberty from PyPI (100 MB), writes them as GGUF into build/masked_lms, and compares the example
-# engine with transformers on them; then the demo restores some masked sequences: bash tests/masked_lms.sh
+# Fetches rxnmapper, antiberty and sapiens from PyPI (107 MB), writes them as GGUF into build/masked_lms, and compares the
+# example engine with transformers on them; then the demo restores some masked sequences: bash tests/masked_lms.sh
 #
 # UNMASK_VENV names a virtual environment to use (build/masked_lms/venv); UNMASK_TORCH what pip is asked for to get
 # PyTorch (torch); UNMASK_BUILD another folder to build in than build/masked_lms/cmake. With --reference the stored
@@ -27,14 +27,14 @@ python=$venv/bin/python
 "$python" -c 'import gguf' 2>/dev/null ||
   unmask_quietly "$python" -m pip --disable-pip-version-check install gguf numpy
 
-for model in rxnmapper antiberty; do
+for model in rxnmapper antiberty sapiens_heavy; do
   [[ -f $folder/$model.gguf ]] || "$python" examples/masked_lms/make/export.py "$model" "$folder/$model.gguf" --fetch
 done
 
 if [[ ${1:-} == --reference ]]; then
   "$python" -c 'import transformers' 2>/dev/null ||
     unmask_quietly "$python" -m pip --disable-pip-version-check install transformers
-  for pair in rxnmapper:reactions antiberty:antibodies; do
+  for pair in rxnmapper:reactions antiberty:antibodies sapiens_heavy:heavy_chains; do
     model=${pair%%:*}
     "$python" examples/masked_lms/make/reference.py "$model" "$folder" "examples/masked_lms/${pair##*:}.jsonl" \
       "$folder/$model.jsonl"

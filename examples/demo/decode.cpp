@@ -16,8 +16,9 @@ decoded result_of(std::span<const token_id> answer,
   const std::vector<token_id> right = right_tokens(text, p);
   const std::vector<token_id> given = text.encode_masked(p.given);
   for (std::size_t i = 0; i < right.size(); ++i) {
-    d.masked += given[i] == text.mask() ? 1 : 0;
-    d.restored += given[i] == text.mask() && answer[i] == right[i] ? 1 : 0;
+    d.masked += given[i] != right[i] ? 1 : 0;
+    d.restored += given[i] != right[i] && answer[i] == right[i] ? 1 : 0;
+    d.wrong += answer[i] != right[i] ? 1 : 0;
   }
   d.tokens.assign(answer.begin(), answer.end());
   d.text = text.decode(answer);
@@ -30,6 +31,17 @@ decoded result_of(std::span<const token_id> answer,
   return d;
 }
 
+std::vector<std::uint8_t>
+editable_of(const problem& p, const engine& model, std::span<const token_id> tokens) {
+  std::vector<std::uint8_t> marks = model.text().masked(tokens);
+  const auto first = static_cast<std::size_t>(model.prompt_length(p.prompt));
+  const std::size_t given = p.edit ? model.text().encode_masked(p.given).size() : 0;
+  for (std::size_t i = first; i < first + given; ++i) {
+    marks[i] = marks[i] == 0 ? std::uint8_t{2} : marks[i];
+  }
+  return marks;
+}
+
 std::vector<token_id> right_tokens(const example::char_tokenizer& text, const problem& p) {
   if (p.given.empty() || p.answer.empty()) {
     return {};
@@ -37,10 +49,11 @@ std::vector<token_id> right_tokens(const example::char_tokenizer& text, const pr
   std::vector<token_id> right = text.encode(p.answer);
   const std::vector<token_id> given = text.encode_masked(p.given);
   const bool fits = std::ranges::equal(
-      given, right, [&](token_id a, token_id b) { return a == b || a == text.mask(); });
+      given, right, [&](token_id a, token_id b) { return a == b || a == text.mask() || p.edit; });
   if (!fits) {
-    throw std::invalid_argument("answer '" + p.answer +
-                                "' must be the given one with its '_' filled, '" + p.given + "'");
+    throw std::invalid_argument("answer '" + p.answer + "' must be the given one" +
+                                (p.edit ? ", token by token, '" : " with its '_' filled, '") +
+                                p.given + "'");
   }
   return right;
 }

@@ -41,9 +41,15 @@ struct decoded {
   index_t forced = 0;
   index_t answer_tokens = 0;  ///< tokens before the EOS token
   bool clean_end = false;     ///< whether only EOS tokens follow
-  index_t masked = 0;         ///< of a problem with a given and a right answer: masked positions,
-  index_t restored = 0;       ///< and those of them that have the right answer's token
+  index_t masked = 0;         ///< of a problem with a given and a right answer: positions that were
+                              ///< masked or, if it is to be edited, wrong,
+  index_t restored = 0;       ///< those of them that have the right answer's token,
+  index_t wrong = 0;          ///< and all positions that have not
 };
+
+/// start_options::editable of a problem that starts with these tokens.
+std::vector<std::uint8_t>
+editable_of(const problem& p, const engine& model, std::span<const token_id> tokens);
 
 /// Results of many problems, with the time of each phase.
 struct decoding {

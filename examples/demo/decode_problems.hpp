@@ -45,29 +45,43 @@ decoding decode(Session& session,
   std::vector<index_t> segments_in(slots);  // run for that problem so far
   std::size_t waiting = 0;                  // the first problem that has not been started
 
-  const auto start_next = [&](index_t slot) {
-    if (waiting == problems.size()) {
-      return;
-    }
+  const auto answer_in = [&](std::size_t slot) {
+    return std::span<const token_id>(tokens[slot])
+        .subspan(static_cast<std::size_t>(prompt_of[slot]));
+  };
+  const auto take = [&](index_t slot) {
     const auto s = static_cast<std::size_t>(slot);
-    const problem& p = problems[waiting];
-    const index_t answer = answer_length(p, g);
-    tokens[s] = model.canvas(p.prompt, answer, p.given);
-    const auto length = static_cast<index_t>(tokens[s].size());
-    prompt_of[s] = model.prompt_length(p.prompt);
-    const unmask::sequence_shape shape{.prompt_length = prompt_of[s],
-                                       .length = length,
-                                       .block_length = g.block_length,
-                                       .seed = g.seed,
-                                       .sequence = static_cast<std::uint32_t>(waiting)};
-    const std::vector<std::uint8_t> editable = model.text().masked(tokens[s]);
-    session.start(
-        slot, tokens[s], shape, {.editable = editable, .suppressed = model.text().never()});
-    if (trace != nullptr) {
-      trace->start({.slot = slot, .shape = shape, .tokens = tokens[s]}, session);
+    decoded& d = result.answers[problem_in[s]];
+    d = result_of(answer_in(s), session.report(slot), model.text(), problems[problem_in[s]]);
+    d.segments = segments_in[s];
+  };
+  const auto start_next = [&](index_t slot) {
+    bool runs = false;
+    while (!runs && waiting < problems.size()) {
+      const auto s = static_cast<std::size_t>(slot);
+      const problem& p = problems[waiting];
+      tokens[s] = model.canvas(p.prompt, answer_length(p, g), p.given);
+      prompt_of[s] = model.prompt_length(p.prompt);
+      const unmask::sequence_shape shape{.prompt_length = prompt_of[s],
+                                         .length = static_cast<index_t>(tokens[s].size()),
+                                         .block_length = g.block_length,
+                                         .seed = g.seed,
+                                         .sequence = static_cast<std::uint32_t>(waiting)};
+      const std::vector<std::uint8_t> editable = editable_of(p, model, tokens[s]);
+      session.start(
+          slot, tokens[s], shape, {.editable = editable, .suppressed = model.text().never()});
+      if (trace != nullptr) {
+        trace->start(
+            {.slot = slot, .shape = shape, .tokens = tokens[s], .editable = editable.data()},
+            session);
+      }
+      segments_in[s] = 0;
+      problem_in[s] = waiting++;
+      runs = session.report(slot).end == unmask::ending::running;
+      if (!runs) {
+        take(slot);
+      }
     }
-    segments_in[s] = 0;
-    problem_in[s] = waiting++;
   };
   for (index_t slot = 0; slot < batch; ++slot) {
     start_next(slot);
@@ -107,8 +121,7 @@ decoding decode(Session& session,
       model.keep(s.slot, session.planned(s.slot).winner);
       const auto slot = static_cast<std::size_t>(s.slot);
       const unmask::sequence_report& report = session.report(s.slot);
-      const auto answer = std::span<const token_id>(tokens[slot])
-                              .subspan(static_cast<std::size_t>(prompt_of[slot]));
+      const std::span<const token_id> answer = answer_in(slot);
       if (observe) {
         observe({.problem = problem_in[slot],
                  .last_of_forward = s.slot == segments.back().slot,
@@ -120,9 +133,7 @@ decoding decode(Session& session,
                  .logits = logits[i]});
       }
       if (report.end != unmask::ending::running) {
-        decoded& d = result.answers[problem_in[slot]];
-        d = result_of(answer, report, model.text(), problems[problem_in[slot]]);
-        d.segments = segments_in[slot];
+        take(s.slot);
         start_next(s.slot);
       }
     }

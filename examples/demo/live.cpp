@@ -161,12 +161,13 @@ std::string live_view::status(std::size_t index) const {
   std::string verdict = right ? "right" : "wrong";
   if (const std::vector<token_id> wanted = right_tokens(text_, p); !right && !wanted.empty()) {
     const std::vector<token_id> given = text_.encode_masked(p.given);
+    std::size_t masked = 0;
     std::size_t restored = 0;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      restored += given[i] == text_.mask() && s.answer[i] == wanted[i] ? 1U : 0U;
+      masked += given[i] != wanted[i] ? 1U : 0U;
+      restored += given[i] != wanted[i] && s.answer[i] == wanted[i] ? 1U : 0U;
     }
-    verdict += ", " + std::to_string(restored) + " of " +
-               std::to_string(std::ranges::count(given, text_.mask())) + " restored";
+    verdict += ", " + std::to_string(restored) + " of " + std::to_string(masked) + " restored";
   }
   if (!right && !p.answer.empty()) {
     verdict += ", the answer is " + p.answer;

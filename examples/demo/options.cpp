@@ -117,9 +117,10 @@ std::vector<option> all_options() {
        [](reader& r, std::string_view v) {
          r.result.prompts_file = existing_file("--problems", v);
        }},
-      {"--prompts", "FILE", "lines of JSON {task, prompt, answer, given, checker} instead of the model's\n"
+      {"--prompts", "FILE", "lines of JSON {task, prompt, answer, given, checker, edit} instead of the model's\n"
        "                      prompts; given: the answer at the start, '_' where masked,\n"
-       "                      whose masked positions are compared with the answer's one by one if it has both",
+       "                      whose masked positions are compared with the answer's one by one if it has both;\n"
+       "                      edit: true where a policy may change given tokens",
        [](reader& r, std::string_view v) {
          r.result.prompts_file = existing_file("--prompts", v);
        }},

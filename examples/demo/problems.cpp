@@ -26,6 +26,7 @@ problem problem_of(const nlohmann::json& line) {
   read("answer", p.answer);
   read("given", p.given);
   read("checker", p.checker);
+  p.edit = line.value("edit", false);
   p.answered = line.contains("answer") || !p.checker.empty();
   return p;
 }
@@ -56,10 +57,11 @@ std::vector<problem> read_problems(const std::filesystem::path& file) {
         static_cast<void>(find_checker(name));
       }
     } catch (const nlohmann::json::exception& e) {
-      throw std::runtime_error(file.string() + ", line " + std::to_string(number) +
-                               ": must be an object with the string 'task' and, where they apply, "
-                               "'prompt', 'answer', 'given' and 'checker'; " +
-                               e.what());
+      throw std::runtime_error(
+          file.string() + ", line " + std::to_string(number) +
+          ": must be an object with the string 'task' and, where they apply, "
+          "'prompt', 'answer', 'given' and 'checker', and 'edit', true or false; " +
+          e.what());
     } catch (const std::invalid_argument& e) {
       throw std::runtime_error(file.string() + ", line " + std::to_string(number) + ": " +
                                e.what());

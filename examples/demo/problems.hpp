@@ -18,14 +18,15 @@ struct problem {
   std::string given = {};  ///< the answer's positions at the start, one character each and '_' for
                            ///< a masked one; empty: all are masked
   std::string checker = {};  ///< name of a checker, which may accept several answers
+  bool edit = false;  ///< whether the given tokens may be edited: they are committed, not fixed
 };
 
 /// True if a text answers the problem. False where that is not known.
 bool is_right(const problem& p, std::string_view text);
 
-/// Reads lines of JSON `{"task": ..., "prompt": ..., "answer": ..., "given": ..., "checker": ...}`;
-/// all but the task may be missing. Throws std::runtime_error naming the file, the line and what is
-/// wrong with it.
+/// Reads lines of JSON `{"task": ..., "prompt": ..., "answer": ..., "given": ..., "checker": ...,
+/// "edit": true}`; all but the task may be missing. Throws std::runtime_error naming the file, the
+/// line and what is wrong with it.
 std::vector<problem> read_problems(const std::filesystem::path& file);
 
 /// The tasks in the order of their first problem.

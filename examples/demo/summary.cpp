@@ -52,6 +52,7 @@ summary summarize(std::string policy,
     s.segments_each.push_back(answer.segments);
     s.masked_each.push_back(answer.masked);
     s.restored_each.push_back(answer.restored);
+    s.wrong_each.push_back(answer.wrong);
     s.committed += answer.committed;
     s.forced += answer.forced;
     s.answer_tokens += answer.answer_tokens;

@@ -30,8 +30,9 @@ struct summary {
   std::vector<index_t> forwards_each;  ///< the same, of each problem
   std::int64_t segments = 0;           ///< the same, lookahead branches counted, too
   std::vector<index_t> segments_each;
-  std::vector<index_t> masked_each;    ///< masked positions whose right token is known
+  std::vector<index_t> masked_each;    ///< masked or wrong positions whose right token is known
   std::vector<index_t> restored_each;  ///< those of them that got it
+  std::vector<index_t> wrong_each;     ///< all positions that have another token at the end
   std::int64_t committed = 0;          ///< tokens that decisions committed
   std::int64_t forced = 0;             ///< among them, forced commits
   std::int64_t answer_tokens = 0;      ///< tokens before the EOS tokens

@@ -102,7 +102,10 @@ class Trace:
         want(is_int(self.prompt, 0, self.length), f'"prompt_length" must be an integer from 0 to {self.length}')
         fixed = s.get("fixed") or []
         want(isinstance(fixed, list) and all(is_int(p, 0, self.length - 1) for p in fixed), '"fixed" must be a list of positions')
-        self.given = set(range(self.prompt)) | set(fixed)
+        committed = s.get("committed") or []
+        want(isinstance(committed, list) and all(is_int(p, 0, self.length - 1) for p in committed), '"committed" must be a list of positions')
+        self.fixed = set(range(self.prompt)) | set(fixed)
+        self.given = self.fixed | set(committed)
 
     def take_step(self, step):
         if self.running.get(self.slot_of(step)) != self.wanted:
@@ -140,7 +143,7 @@ def shade_of(confidence):
 class Drawing:
     def __init__(self, traces, titles):
         self.out = []
-        self.first = [min([p for p in range(t.length) if p not in t.given] + [t.length - 1]) for t in traces]
+        self.first = [min([p for p in range(t.length) if p not in t.fixed] + [t.length - 1]) for t in traces]
         columns = max(t.length - f for t, f in zip(traces, self.first))
         self.cell = max(0.5, min(16, WIDEST / columns))
         self.row = max(0.5, min(16, self.cell if self.cell >= 4 else 480 / max(1, max(len(t.steps) for t in traces))))

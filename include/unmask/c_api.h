@@ -182,7 +182,7 @@ typedef struct unmask_sequence {
   uint32_t sequence;          ///< distinguishes sequences of one seed
   uint32_t suppressed_count;  ///< number of `suppressed`
   const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
-  const uint8_t* editable;    ///< one byte per position, 1 = masked; null: the whole answer
+  const uint8_t* editable;    ///< per position 0 fixed, 1 masked, 2 committed; null: all masked
   const char* policy;         ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
   uint32_t constraint_count;                    ///< number of `constraints`
@@ -471,8 +471,8 @@ UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* model);
 
 /// Decides one block once, for hosts that have their own loop: `count` tokens and as many rows of
-/// logits, of which row p - logits_shift predicts position p. Masked are the positions that
-/// `editable` marks or, if it is null, those that contain the mask token. `transfer` receives 1
+/// logits, of which row p - logits_shift predicts position p. Masked are the positions where
+/// `editable` is 1 or, if it is null, those that contain the mask token. `transfer` receives 1
 /// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not
 /// written contains the mask token. On a device it synchronises with the stream.
 ///

@@ -105,8 +105,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   }
 
   /// Starts a sequence in `slot`: masks the positions after the prompt (only those that
-  /// `options.editable` marks, if given) and writes the mask token there. A sequence that still
-  /// runs in the slot is replaced without an error, and its tokens stay as they are.
+  /// `options.editable` marks as masked, if given) and writes the mask token there. A sequence that
+  /// still runs in the slot is replaced without an error, and its tokens stay as they are.
   ///
   /// The memory of the tokens must not overlap that of another running sequence of this session.
   /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;

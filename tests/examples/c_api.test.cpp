@@ -583,6 +583,12 @@ TEST(c_api, records_without_the_arguments_of_calls_before) {
     }
     editable[2] = 1;
     editable[4] = 0;
+    editable[3] = 3;
+    EXPECT_EQ(start_lent(s.get(), 0, tokens.span(), q), UNMASK_INVALID_ARGUMENT);
+    EXPECT_THAT(unmask_last_error(),
+                HasSubstr("unmask_sequence::editable must be 0 (fixed), 1 (masked) or 2 "
+                          "(committed), got 3"));
+    editable[3] = 2;
     ASSERT_EQ(start_lent(s.get(), 0, tokens.span(), q), UNMASK_OK);
     ASSERT_EQ(unmask_cancel(s.get(), 0), UNMASK_OK);
   }
@@ -597,6 +603,7 @@ TEST(c_api, records_without_the_arguments_of_calls_before) {
     EXPECT_EQ(read.sequences[i].final_tokens, std::vector<std::int32_t>(6, 1));
   }
   EXPECT_EQ(read.sequences[3].fixed, std::vector<std::int32_t>{4});
+  EXPECT_EQ(read.sequences[3].committed, std::vector<std::int32_t>{3});
   EXPECT_EQ(read.sequences[3].end, unmask::ending::cancelled);
   std::remove(file.c_str());
   if (std::ifstream("/dev/full")) {

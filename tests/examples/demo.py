@@ -409,6 +409,26 @@ class Demo(unittest.TestCase):
                 out.write(json.dumps({"task": "a", "prompt": "Q:", "given": given, "answer": answer[:-1] + "1"}) + "\n")
             self.fails(arguments, "prompt 'Q:'", "must be the given one with its '_' filled")
 
+    def test_given_tokens_may_be_edited(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "edit.jsonl")
+            answer, drafts = "12+2=14;14+6=20;#20", ["12+2=14;14+6=31;#_0", "12+2=14;14+6=31;#31"]
+            problem = {"task": "a", "prompt": "Q:Gus has 12 books. Gets 2. Gets 6. How many?", "answer": answer, "edit": True}
+            with open(file, "w", encoding="utf-8") as out:
+                out.writelines(json.dumps({**problem, "given": given}) + "\n" for given in drafts)
+            arguments = ["--problems", file, "--length", "19", "--policy", "threshold(0.9)", "--policy", "threshold(0.9) + edit_committed(0) + edited_blocks"]
+            kept, edited = measured(*arguments)["policies"]
+            self.assertEqual((kept["masked_each"], edited["masked_each"]), ([3, 4], [3, 4]))
+            self.assertEqual((kept["forwards_each"], kept["answers"][0][:17], kept["answers"][1]), ([1, 0], drafts[0][:17], drafts[1]))
+            self.assertTrue(all(passes > 1 for passes in edited["forwards_each"]))
+            for got, given, wrong, restored in zip(kept["answers"], drafts, kept["wrong_each"], kept["restored_each"]):
+                self.assertEqual(wrong, sum(a != b for a, b in zip(got, answer)))
+                self.assertEqual(restored, sum(a == b != c for a, b, c in zip(got, answer, given)))
+            self.assertNotEqual(edited["answers"], kept["answers"])
+            with open(file, "w", encoding="utf-8") as out:
+                out.write(json.dumps({**problem, "given": drafts[0], "answer": answer[:-1]}) + "\n")
+            self.fails(arguments, "prompt 'Q:", "must be the given one, token by token")
+
     def test_bad_puzzles_name_what_is_wrong(self):
         for line, *said in (('{"task": "s", "given": "12", "checker": "sudoku_6x6"}', "as many as the answer has positions, 36", "2"),
                             ('{"task": "s", "given": "%s", "checker": "sudoku_6x6"}' % ("7" + "_" * 35), "'7'", "not in the vocabulary"),

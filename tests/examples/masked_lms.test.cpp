@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// rxnmapper and antiberty in the example engine, beside transformers. Their files are made by
-// `bash tests/masked_lms.sh`; without them these tests are skipped.
+// rxnmapper, antiberty and sapiens in the example engine, beside transformers. Their files are made
+// by `bash tests/masked_lms.sh`; without them these tests are skipped.
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ class masked_lms : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Measured: 2e-5 and 3e-5, the logits between -24 and 36. The reference is in double precision.
+// Measured: 2e-5, 3e-5 and 1e-5, the logits between -24 and 36. The reference is in double
+// precision.
 TEST_P(masked_lms, logits_agree_with_transformers) {
   llada_model model{gguf_file(path())};
   const nlohmann::json line = reference().front();
@@ -74,10 +75,18 @@ TEST_P(masked_lms, decodes_are_those_of_transformers) {
     const auto given = lines[i]["given"].get<std::string>();
     tokens sequence = text.canvas("", text.encode_masked(given));
     const auto length = static_cast<int>(sequence.size());
-    unmask::policy rule{unmask::by_confidence{}, unmask::threshold{0.9F}};
-    unmask::session<decltype(rule)> session({.vocab = vocab, .mask_token = text.mask()},
-                                            {.sequences = 1, .length = length, .window = length});
-    const std::vector<std::uint8_t> editable = text.masked(sequence);
+    const bool edits = lines[i].contains("edit");
+    const unmask::policy rule{unmask::by_confidence{},
+                              unmask::threshold{0.9F},
+                              unmask::edit_committed{edits ? 0.7F : 1.0F},
+                              unmask::edited_blocks{edits ? 16 : 0}};
+    unmask::session<std::remove_const_t<decltype(rule)>> session(
+        {.vocab = vocab, .mask_token = text.mask()},
+        {.sequences = 1, .length = length, .window = length});
+    std::vector<std::uint8_t> editable = text.masked(sequence);
+    if (edits) {  // all but begin and end
+      std::fill(editable.begin() + 1, editable.end() - 1, std::uint8_t{2});
+    }
     session.start(0,
                   rule,
                   sequence,
@@ -115,9 +124,29 @@ TEST(masked_lms_problems, are_what_the_page_says) {
   }
 }
 
+TEST(masked_lms_problems, of_heavy_chains_are_what_the_page_says) {
+  const auto lines = testing::json_lines(std::filesystem::path(UNMASK_EXAMPLES_DIR) / "masked_lms" /
+                                         "heavy_chains.jsonl");
+  ASSERT_EQ(lines.size(), 400U);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto given = lines[i]["given"].get<std::string>();
+    const auto answer = lines[i]["answer"].get<std::string>();
+    const double share = i % 2 == 0 ? 5 : 15;
+    EXPECT_EQ(lines[i]["task"], "edit_" + std::to_string(static_cast<int>(share)));
+    EXPECT_EQ(answer, lines[i / 2 * 2]["answer"]);
+    ASSERT_EQ(given.size(), answer.size());
+    double wrong = 0;
+    for (std::size_t k = 0; k < given.size(); ++k) {
+      wrong += given[k] != answer[k] ? 1 : 0;
+    }
+    EXPECT_NEAR(wrong, share / 100 * static_cast<double>(answer.size()), 0.51) << given;
+    EXPECT_TRUE(lines[i]["edit"].get<bool>());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(fetched,
                          masked_lms,
-                         ::testing::Values("rxnmapper", "antiberty"),
+                         ::testing::Values("rxnmapper", "antiberty", "sapiens_heavy"),
                          [](const auto& model) { return model.param; });
 
 }  // namespace

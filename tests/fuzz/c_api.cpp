@@ -159,7 +159,7 @@ class caller {
     if (d_.chance(0.2)) {
       editable_.clear();
       for (int i = 0; i < longest; ++i) {
-        editable_.push_back(static_cast<std::uint8_t>(d_.within(0, 1)));
+        editable_.push_back(static_cast<std::uint8_t>(d_.within(0, 2)));
       }
       q.editable = editable_.data();
     }

@@ -725,10 +725,13 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   } catch (const std::invalid_argument& e) {
     throw refusal(e.what());
   }
-  // A pass for each position that is masked at the start, and those declared.
+  // A pass for each position that is masked at the start, or may be found wrong, and those
+  // declared.
+  const bool checks = names(s.policy, "self_speculation");
   for (index_t p = g.prompt_length; p < g.length; ++p) {
-    b.forwards +=
-        grows || q.editable.empty() || q.editable[static_cast<std::size_t>(p)] != 0 ? 1 : 0;
+    const mark is = q.editable.empty() ? mark::masked
+                                       : static_cast<mark>(q.editable[static_cast<std::size_t>(p)]);
+    b.forwards += grows || is == mark::masked || (checks && is == mark::committed) ? 1 : 0;
   }
   if (!s.model.suppress_mask) {  // a budget ends such a decode, and nothing else
     for (const written_part& p : s.policy) {

@@ -35,12 +35,6 @@ struct facts {
   index_t parts = 0;
 };
 
-bool names(const written_policy& policy, const std::string& name) {
-  return std::any_of(policy.begin(), policy.end(), [&](const written_part& p) {
-    return p.name == name || names(p.inside, name);
-  });
-}
-
 facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
@@ -123,9 +117,9 @@ class sequence_oracle {
   void on_tokens(const std::vector<token_id>& tokens) {
     given_ = tokens;
     for (index_t p = 0; p < g_.length; ++p) {
-      const bool is_masked =
-          p >= g_.prompt_length && (q_.editable.empty() || q_.editable[at(p)] != 0);
-      marks_.push_back(is_masked ? mark::masked : mark::fixed);
+      marks_.push_back(p < g_.prompt_length  ? mark::fixed
+                       : q_.editable.empty() ? mark::masked
+                                             : static_cast<mark>(q_.editable[at(p)]));
     }
   }
 
@@ -152,6 +146,7 @@ class sequence_oracle {
     } else {
       fill(now);
       check_rest(now);
+      check_constraints(now);
     }
     before_ = now;
   }
@@ -313,7 +308,6 @@ class sequence_oracle {
       before_.tokens[at(e.position)] = e.token;
     }
     before_.tokens = now.tokens;
-    check_constraints(now);
   }
   /// Whether the token of an entry is the only one that is possible there.
   [[nodiscard]] static bool is_only(const fields_oracle::answer& now, const commit_entry& e) {

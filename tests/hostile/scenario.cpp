@@ -62,6 +62,12 @@ sequence_plan random_sequence(
     for (index_t p = 0; p < s.shape.length; ++p) {
       s.editable.push_back(d.chance(share) ? 1 : 0);
     }
+    if (d.chance(0.3)) {
+      const double committed = double(d.real(0.0, 1.0));
+      for (std::uint8_t& is : s.editable) {
+        is = d.chance(committed) ? 2 : is;
+      }
+    }
   }
   if (d.chance(0.25)) {
     const index_t most = std::min(model.vocab - 2, 15);  // one token is left, beside the mask

@@ -131,12 +131,6 @@ class author {
   }
 
  private:
-  static bool names(const written_policy& all, const char* name) {
-    return std::any_of(all.begin(), all.end(), [&](const written_part& p) {
-      return p.name == name || names(p.inside, name);
-    });
-  }
-
   family random_family() {
     family f;
     const int n = d_.within(0, 99);
@@ -405,6 +399,12 @@ class author {
 };
 
 }  // namespace
+
+bool names(const written_policy& policy, std::string_view name) {
+  return std::any_of(policy.begin(), policy.end(), [&](const written_part& p) {
+    return p.name == name || names(p.inside, name);
+  });
+}
 
 std::string text_of(const written_policy& policy) {
   std::string text;

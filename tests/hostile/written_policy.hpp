@@ -7,6 +7,7 @@
 #include <unmask/core/plan.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/dice.hpp"
@@ -23,6 +24,9 @@ struct written_part {
 using written_policy = std::vector<written_part>;
 
 [[nodiscard]] std::string text_of(const written_policy& policy);
+
+/// Whether a part of that name is in it, also inside another one.
+[[nodiscard]] bool names(const written_policy& policy, std::string_view name);
 
 /// A composition that the reader is likely to accept, its arguments often at the edges of their
 /// ranges. Numbers of steps that a policy may let pass idly are small, so that a decode can be

@@ -138,7 +138,7 @@ class naive_decoder {
     const sequence_shape& g = request_.geometry;
     open_.assign(tokens_.size(), false);
     for (index_t p = g.prompt_length; p < g.length; ++p) {
-      if (request_.editable.empty() || request_.editable[at(p)] != 0) {
+      if (request_.editable.empty() || request_.editable[at(p)] == 1) {
         open_[at(p)] = true;
         tokens_[at(p)] = request_.model.mask_token;
       }

@@ -48,11 +48,14 @@ def test_a_recording_reads_no_argument_behind_its_call(tmp_path, dtype):
     assert session.answers[1].tolist() == [6] * LENGTH
     assert lines_of(file)[-1]["end"] == "complete"  # at once
     decode(session)
-    session.start(1, np.full(LENGTH, 7, dtype), prompt_length=3, editable=~masked)
+    begins = (~masked).astype(np.uint8)
+    begins[9] = 2
+    session.start(1, np.full(LENGTH, 7, dtype), prompt_length=3, editable=begins)
     session.cancel(1)
     head, *lines = lines_of(file)
     starts = head["sequences"] + [line["start"] for line in lines if "start" in line]
-    assert [s["fixed"] for s in starts] == [[7], [], [p for p in range(3, LENGTH) if p != 7]]
+    assert [s["fixed"] for s in starts] == [[7], [], [p for p in range(3, LENGTH) if p not in (7, 9)]]
+    assert [s.get("committed") for s in starts] == [None, None, [9]]
     ends = [line for line in lines if "end" in line]
     assert [(e["slot"], e["end"]) for e in ends] == [(1, "complete"), (0, "complete"), (1, "cancelled")]
     assert ends[0]["tokens"] == [6] * LENGTH and ends[1]["tokens"] == session.answers[0].tolist()

@@ -174,6 +174,19 @@ def test_guidance_is_that_of_llada():
     assert ours.tolist() == theirs.tolist()
 
 
+def test_a_text_that_is_there_is_edited():
+    session = unmask.Session("threshold + edit_committed(0.5) + edited_blocks", vocab=4, mask_token=3, length=5, window=5)
+    tokens = np.array([0, 1, 1, 1, 1], np.int32)
+    session.start(0, tokens, prompt_length=1, editable=np.array([0, 0, 2, 1, 2], np.uint8))
+    rows = np.log(np.array([[.8, .1, .1], [.8, .1, .1], [.8, .1, .1], [.1, .1, .8], [.4, .3, .3]], np.float32))
+    logits = np.concatenate([rows, np.full((5, 1), -9, np.float32)], 1)
+    while (request := session.next()) is not None:
+        session.supply(logits[request.segments[0].rows])
+    assert tokens.tolist() == [0, 1, 0, 2, 1] and session.report(0).rewritten == 1
+    with pytest.raises(ValueError, match=r"^editable must be 0 \(fixed\), 1 \(masked\) or 2 \(committed\), got 3"):
+        session.start(0, tokens, prompt_length=1, editable=np.full(5, 3, np.uint8))
+
+
 def test_what_a_step_wrote():
     model, tokens = Model(9), canvas(9)
     session = new_session(trace=True)

@@ -278,6 +278,18 @@ def test_only_editable_positions_change(bert):
     assert torch.equal(out[~editable[0]], row[~editable[0]]) and MASK not in out[editable[0]]
 
 
+def test_a_text_that_is_there_is_edited(bert):
+    (row,) = texts(5, [20])
+    row[row == MASK] = (MASK + 1) % VOCAB
+    editable = torch.zeros(1, 20, dtype=torch.uint8)
+    editable[0, 4:9] = 2
+    out = generate(bert, row[None], "threshold + edit_committed + edited_blocks(1)", mask_token_id=MASK, editable=editable)
+    with torch.no_grad():
+        logits = bert(row[None]).logits[0]
+    logits[:, MASK] = -torch.inf
+    assert out.forwards == 1 and torch.equal(out.sequences[0], torch.where(editable[0] == 2, logits.argmax(-1), row))
+
+
 def test_a_stop_fills_with_eos_or_leaves_masks(bert):
     (row,) = texts(5, [20])
     out = generate(bert, row[None], "tokens_per_step(1) + max_steps(2)", mask_token_id=MASK)

@@ -43,7 +43,8 @@ inline const std::vector<index_t> vocabularies = {1, 2, 5, 31, 32, 33, 1000};
   g.sequence = static_cast<std::uint32_t>(d.bits());
   if (d.chance(0.3)) {
     for (index_t p = 0; p < g.length; ++p) {
-      r.editable.push_back(d.chance(0.5) ? 1 : 0);  // also in the prompt, where it means nothing
+      // Also in the prompt, where it means nothing.
+      r.editable.push_back(d.chance(0.5) ? 1 : d.chance(0.3) ? 2 : 0);
     }
   }
   if (vocab > 4 && d.chance(0.4)) {

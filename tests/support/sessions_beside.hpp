@@ -342,7 +342,7 @@ class sessions_beside {
     const auto i = static_cast<std::size_t>(slot);
     std::vector<std::uint8_t> editable;
     for (index_t j = 0; j < layouts_[i].length; ++j) {
-      editable.push_back(d.chance(0.8) ? 1 : 0);
+      editable.push_back(d.chance(0.8) ? 1 : d.chance(0.5) ? 2 : 0);
     }
     const std::vector<token_id> suppressed = {d.within(0, info_.vocab - 1),
                                               d.within(0, info_.vocab - 1)};

@@ -745,6 +745,7 @@ class BadInput(Page):
             ({"sequences": [sequence | {"shape": shape | {"prompt_length": -1}}]}, r'prompt_length is -1; it must be an integer from 0 to 92'),
             ({"sequences": [sequence | {"tokens": ["a"] * 92}]}, r'tokens\[0\] is "a"; it must be an integer, at least -1'),
             ({"sequences": [sequence | {"fixed": [92]}]}, r'fixed\[0\] is 92; it must be an integer from 0 to 91'),
+            ({"sequences": [sequence | {"committed": [0]}]}, rf'committed\[0\] is 0; it must be an integer from {shape["prompt_length"]} to 91'),
             ({"model": "x"}, r'"model" is "x"; it must be an object'),
             ({"model": {"vocab": 0}}, r'"vocab" is 0; it must be an integer, at least 1'),
             ({"parts": [{}]}, r'"parts"\[0\] is an object; it must be a string'),

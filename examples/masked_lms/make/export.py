@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a masked language model from its wheel as GGUF, for the example engine.
 
-usage: export.py {rxnmapper,antiberty} OUT.gguf [--type f32|f16] [--wheels FOLDER] [--fetch]
+usage: export.py {rxnmapper,antiberty,sapiens_heavy} OUT.gguf [--type f32|f16] [--wheels FOLDER] [--fetch]
 
 The wheel is looked for in FOLDER (default: the folder of OUT); --fetch lets pip download it there. Its sha256 is
 checked before anything is read. Needs PyTorch, gguf and NumPy.
@@ -29,6 +29,10 @@ MODELS = {
                   "30d910992b190013871bac49cdc032e01a19339f7d2b958ab99b0eb44638352a",
                   "antiberty/trained_models/AntiBERTy_md_smooth/{}",
                   "antiberty/trained_models/vocab.txt"),
+    "sapiens_heavy": ("sapiens-1.0.4-py3-none-any.whl",
+                      "36466bdc8caef2ba148c5051affafdd1c2938d0ab9f35c24f2febfb11a1f96b2",
+                      "sapiens/models/v1/checkpoint_vh.pt",
+                      "sapiens/models/v1/dict.txt"),
 }
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
@@ -48,10 +52,40 @@ def checkpoint(model, folder, fetch=False):
     if found != expected:
         sys.exit(f"{wheel}: sha256 {found}, must be {expected}")
     with zipfile.ZipFile(io.BytesIO(content)) as files:
+        if place.endswith(".pt"):
+            return fairseq(files.read(place), files.read(vocabulary).decode("ascii"))
         config = json.loads(files.read(place.format("config.json")))
         state = torch.load(io.BytesIO(files.read(place.format("pytorch_model.bin"))), map_location="cpu", weights_only=True)
         tokens = files.read(vocabulary).decode("utf-8").split("\n")
     return config, state, [t for t in tokens if t]
+
+
+def fairseq(checkpoint_file, dictionary):
+    """The same of a RoBERTa of fairseq, as a BERT: two positions before the first are not used, and there are no
+    segments."""
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        stored = torch.load(io.BytesIO(checkpoint_file), map_location="cpu", weights_only=True)
+    o, tokens = stored["args"], ["[CLS]", "[PAD]", "[SEP]", "[UNK]", *(line.split()[0] for line in dictionary.splitlines()), "[MASK]"]
+    config = {"model_type": "bert", "vocab_size": len(tokens), "max_position_embeddings": o.max_positions, "hidden_size": o.encoder_embed_dim,
+              "num_hidden_layers": o.encoder_layers, "intermediate_size": o.encoder_ffn_embed_dim, "num_attention_heads": o.encoder_attention_heads,
+              "layer_norm_eps": 1e-5, "hidden_act": o.activation_fn, "type_vocab_size": 2}
+    theirs = {k.removeprefix("decoder."): v for k, v in stored["model"].items()}
+    both = ("weight", "bias")
+    state = {"bert.embeddings.word_embeddings.weight": theirs["sentence_encoder.embed_tokens.weight"],
+             "bert.embeddings.position_embeddings.weight": theirs["sentence_encoder.embed_positions.weight"][2:],
+             "bert.embeddings.token_type_embeddings.weight": torch.zeros(2, o.encoder_embed_dim),
+             **{f"bert.embeddings.LayerNorm.{end}": theirs[f"sentence_encoder.emb_layer_norm.{end}"] for end in both},
+             "cls.predictions.decoder.weight": theirs["lm_head.weight"], "cls.predictions.bias": theirs["lm_head.bias"],
+             "cls.predictions.decoder.bias": theirs["lm_head.bias"],
+             **{f"cls.predictions.transform.dense.{end}": theirs[f"lm_head.dense.{end}"] for end in both},
+             **{f"cls.predictions.transform.LayerNorm.{end}": theirs[f"lm_head.layer_norm.{end}"] for end in both}}
+    for i in range(o.encoder_layers):
+        for ours, name in {"attention.self.query": "self_attn.q_proj", "attention.self.key": "self_attn.k_proj",
+                           "attention.self.value": "self_attn.v_proj", "attention.output.dense": "self_attn.out_proj",
+                           "attention.output.LayerNorm": "self_attn_layer_norm", "intermediate.dense": "fc1", "output.dense": "fc2",
+                           "output.LayerNorm": "final_layer_norm"}.items():
+            state |= {f"bert.encoder.layer.{i}.{ours}.{end}": theirs[f"sentence_encoder.layers.{i}.{name}.{end}"] for end in both}
+    return config, state, tokens
 
 
 def dense(ours, theirs):

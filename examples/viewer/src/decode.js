@@ -170,7 +170,7 @@ export class Decode {
     const touched = new Uint8Array(this.length);  // replaced or remasked before
     for (let p = 0; p < this.length; ++p) {
       if (s.given[p]) {
-        state[p] = STATE.given;
+        state[p] = s.begins[p] ? STATE.committed : STATE.given;
         token[p] = s.tokens[p];
       }
     }

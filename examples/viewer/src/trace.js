@@ -114,6 +114,11 @@ class Sequence {
     wantList(fixed, `${name}.fixed`).forEach((position, i) => {
       this.given[wantInteger(position, `${name}.fixed[${i}]`, 0, this.length - 1)] = 1;
     });
+    this.begins = new Uint8Array(this.length);  // committed at the start: given, and may be edited
+    wantList(member(value, 'committed') ?? [], `${name}.committed`).forEach((position, i) => {
+      const p = wantInteger(position, `${name}.committed[${i}]`, this.promptLength, this.length - 1);
+      this.given[p] = this.begins[p] = 1;
+    });
     this.steps = [];
     this.offsets = [0];  // the candidates of step s are offsets[s] to offsets[s + 1]
     this.position = new Column(Int32Array);

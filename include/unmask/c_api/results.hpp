@@ -252,8 +252,8 @@ unmask_status unmask_decide(unmask_session* session,
     const auto size = static_cast<std::size_t>(count);
     const std::int32_t* seen = editable == nullptr ? s.seen(tokens, size) : nullptr;
     for (std::size_t i = 0; i < size; ++i) {
-      const bool masked = editable == nullptr ? seen[i] == s.model.mask_token : editable[i] != 0;
-      s.editable[i] = masked ? 1 : 0;
+      const std::uint8_t is_mask = seen != nullptr && seen[i] == s.model.mask_token ? 1 : 0;
+      s.editable[i] = editable == nullptr ? is_mask : editable[i];
     }
     unmask::start_options options;
     options.editable = {s.editable.data(), size};
@@ -267,7 +267,7 @@ unmask_status unmask_decide(unmask_session* session,
     });
     seen = s.seen(tokens, size);
     for (std::size_t i = 0; i < size; ++i) {
-      transfer[i] = s.editable[i] != 0 && seen[i] != s.model.mask_token ? 1 : 0;
+      transfer[i] = s.editable[i] == 1 && seen[i] != s.model.mask_token ? 1 : 0;
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <unmask/constraint/running_field.hpp>
 #include <unmask/core/check.hpp>
 #include <unmask/core/math.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 
 #include <memory>
 #include <span>
@@ -171,7 +172,8 @@ UNMASK_LIBRARY answer_of_fields::answer_of_fields(std::span<const constrained_fi
     tokens.clear();
     for (index_t p = where.first; p < where.last; ++p) {
       const auto i = static_cast<std::size_t>(p);
-      const bool is_masked = with.editable.empty() || with.editable[i] != 0;
+      const bool is_masked =
+          with.editable.empty() || with.editable[i] == static_cast<std::uint8_t>(mark::masked);
       tokens.push_back(is_masked ? no_token : with.tokens[p]);
     }
     parts_.push_back({where,

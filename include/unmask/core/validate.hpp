@@ -15,8 +15,10 @@ namespace UNMASK_NAMESPACE {
 
 /// Optional inputs of start() in addition to the geometry. Read during start() only; host memory.
 struct start_options {
-  /// One byte for each position of the sequence, 1 = masked at the start; positions of the prompt
-  /// are never masked. Empty: the whole answer is masked. Used for infilling and fixed slots.
+  /// One byte for each position of the sequence, a `mark`: 0 = fixed, 1 = masked at the start, 2 =
+  /// committed: the token stays, and parts that edit or remask committed tokens may change it, as
+  /// one that this session has committed. Positions of the prompt are fixed. Empty: the whole
+  /// answer is masked. Used for infilling, fixed slots, and to edit a text that is there.
   std::span<const std::uint8_t> editable = {};
   /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
@@ -199,6 +201,12 @@ UNMASK_LIBRARY void validate(const start_options& o, const model_info& m, const 
                  o.editable.size(),
                  "0 or at least sequence_shape::length = ",
                  g.length);
+  for (const std::uint8_t is : o.editable) {
+    check_argument(is <= static_cast<std::uint8_t>(mark::committed),
+                   "start_options::editable",
+                   is,
+                   "0 (fixed), 1 (masked) or 2 (committed)");
+  }
   check_argument(o.suppressed.size() + 1 <= static_cast<std::size_t>(max_suppressed),
                  "start_options::suppressed.size()",
                  o.suppressed.size(),

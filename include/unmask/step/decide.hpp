@@ -305,9 +305,9 @@ UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
 }
 
 /// Masks the answer of a slot whose policy and suppressed tokens are already written, and whose
-/// states, reductions and status are new ones, and plans its first step. `editable` has a byte for
-/// each position, 1 = masked; null masks the whole answer. `answer` are the constraints of the
-/// sequence, or null.
+/// states, reductions and status are new ones, and plans its first step. `editable` has a mark for
+/// each position; null masks the whole answer. `answer` are the constraints of the sequence, or
+/// null.
 template <class Policy, class Answer = no_constraints>
 UNMASK_HD void begin(const deciding_group auto& t,
                      const slot_memory<Policy>& m,
@@ -324,9 +324,10 @@ UNMASK_HD void begin(const deciding_group auto& t,
     }
   }
   for (index_t p = t.lane(); p < g.length; p += t.lanes()) {
-    const bool is_masked = p >= g.prompt_length && (editable == nullptr || editable[p] != 0);
-    m.marks[p] = is_masked ? mark::masked : mark::fixed;
-    if (is_masked) {
+    m.marks[p] = p < g.prompt_length   ? mark::fixed
+                 : editable == nullptr ? mark::masked
+                                       : static_cast<mark>(editable[p]);
+    if (m.marks[p] == mark::masked) {
       s.tokens[p] = s.model.mask_token;
     }
     if constexpr (Policy::rewrites_blocks) {

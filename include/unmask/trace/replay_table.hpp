@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/policy/replay.hpp>
 #include <unmask/trace/trace_reader.hpp>
 
@@ -72,17 +73,16 @@ class replay_table {
   [[nodiscard]] std::span<const replay_move> moves() const { return moves_; }
   /// The tokens before the first step, to start the sequence with.
   [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_; }
-  /// A byte for each position, 0 = fixed: start_options::editable.
+  /// A mark for each position: start_options::editable.
   [[nodiscard]] const std::vector<std::uint8_t>& editable() const { return editable_; }
   /// Whether a constraint filled positions in a step. The sequence must then be started with the
   /// same constraint, which fills them again.
   [[nodiscard]] bool has_filled() const { return has_filled_; }
 
  private:
-  enum class state : std::uint8_t { fixed, masked, committed };
   struct place {
     token_id token = no_token;
-    state is = state::masked;
+    mark is = mark::masked;
   };
 
   [[noreturn]] static void
@@ -113,10 +113,17 @@ class replay_table {
       }
       editable_[static_cast<std::size_t>(p)] = 0;
     }
+    for (const index_t p : s.committed) {
+      if (p < g.prompt_length || p >= g.length || editable_[static_cast<std::size_t>(p)] == 0) {
+        throw std::invalid_argument("trace: committed position " + std::to_string(p) +
+                                    " is fixed or outside the answer");
+      }
+      editable_[static_cast<std::size_t>(p)] = static_cast<std::uint8_t>(mark::committed);
+    }
     text_.reserve(length);
     for (std::size_t p = 0; p < length; ++p) {
-      text_.push_back(editable_[p] != 0 ? place{view_.mask, state::masked}
-                                        : place{s.tokens[p], state::fixed});
+      const auto is = static_cast<mark>(editable_[p]);
+      text_.push_back({is == mark::masked ? view_.mask : s.tokens[p], is});
     }
     const bool grows = s.begin_length > 0;
     if (grows && (s.begin_length < g.prompt_length || s.begin_length > g.length)) {
@@ -169,10 +176,10 @@ class replay_table {
     check_token(step, position, token);
     check_written(step, position, token);
     place& now = text_[static_cast<std::size_t>(position)];
-    if (now.is != state::masked) {
+    if (now.is != mark::masked) {
       fail(step, position, "it is not masked, there is nothing to fill");
     }
-    now = {token, state::committed};
+    now = {token, mark::committed};
     has_filled_ = true;
   }
 
@@ -186,34 +193,34 @@ class replay_table {
     const auto end = entries_.begin() + (has_step ? steps_.back().last : 0);
     const auto at = std::lower_bound(
         begin, end, position, [](const replay_entry& e, index_t p) { return e.position < p; });
-    if (now.is != state::masked || at == end || at->position != position) {
+    if (now.is != mark::masked || at == end || at->position != position) {
       fail(step, position, "the token of a branch must be a masked candidate of the step before");
     }
     *at = {position, token, replay_action::commit};
-    now = {token, state::committed};
+    now = {token, mark::committed};
   }
 
   [[nodiscard]] replay_action action_of(const traced_step& step, std::size_t i) {
     const index_t p = step.position[i];
     place& now = text_[static_cast<std::size_t>(p)];
     const candidate_outcome outcome = step.outcome[i];
-    const bool was_committed =
-        outcome == candidate_outcome::replaced || outcome == candidate_outcome::remasked ||
-        outcome == candidate_outcome::kept ||
-        (outcome == candidate_outcome::refused && now.is == state::committed);
-    if (now.is != (was_committed ? state::committed : state::masked)) {
+    const bool was_committed = outcome == candidate_outcome::replaced ||
+                               outcome == candidate_outcome::remasked ||
+                               outcome == candidate_outcome::kept ||
+                               (outcome == candidate_outcome::refused && now.is == mark::committed);
+    if (now.is != (was_committed ? mark::committed : mark::masked)) {
       fail(step,
            p,
-           now.is == state::fixed       ? "it is fixed"
-           : now.is == state::committed ? "it is committed already; a canvas cannot be replayed"
-                                        : "it is masked, there is no token to change");
+           now.is == mark::fixed       ? "it is fixed"
+           : now.is == mark::committed ? "it is committed already; a canvas cannot be replayed"
+                                       : "it is masked, there is no token to change");
     }
     check_token(step, p, step.token[i]);
     switch (outcome) {
     case candidate_outcome::committed:
     case candidate_outcome::forced:
       check_written(step, p, step.token[i]);
-      now = {step.token[i], state::committed};
+      now = {step.token[i], mark::committed};
       return replay_action::commit;
     case candidate_outcome::replaced:
       check_written(step, p, step.token[i]);
@@ -223,7 +230,7 @@ class replay_table {
     case candidate_outcome::remasked:
       view_.edits = true;
       ++view_.remasked;
-      now = {view_.mask, state::masked};
+      now = {view_.mask, mark::masked};
       return replay_action::remask;
     default:
       return replay_action::hold;
@@ -266,7 +273,7 @@ class replay_table {
       if (token == view_.mask &&
           (is_first || text_[static_cast<std::size_t>(from)].token != token)) {
         ++inserts;
-        moved.push_back({view_.mask, state::masked});
+        moved.push_back({view_.mask, mark::masked});
         continue;
       }
       while (from < block.last && ((is_first && from == first) ||
@@ -288,7 +295,7 @@ class replay_table {
       moves_.push_back({from - block.first, inserts});
     }
     for (; to < last && after(to) == view_.mask; ++to) {
-      moved.push_back({view_.mask, state::masked});
+      moved.push_back({view_.mask, mark::masked});
     }
     replay_step& now = steps_.back();
     now.last_move = static_cast<index_t>(moves_.size());
@@ -300,7 +307,7 @@ class replay_table {
       if (after(to) != now.token || now.token == view_.mask || !ends) {
         fail(step, to, "token " + std::to_string(after(to)) + " was nowhere before the step");
       }
-      moved.push_back({now.token, state::committed});
+      moved.push_back({now.token, mark::committed});
     }
     moved.insert(
         moved.end(), text_.begin() + block.last, ends ? text_.begin() + block.last : text_.end());

@@ -52,11 +52,15 @@ class loaded_replay {
     const auto length =
         std::min(traced.size(), static_cast<std::size_t>(std::max(shape.length, 0)));
     for (auto p = static_cast<std::size_t>(std::max(shape.prompt_length, 0)); p < length; ++p) {
-      const bool is_masked = editable.empty() || (p < editable.size() && editable[p] != 0);
-      if (is_masked != (traced[p] != 0)) {
-        throw std::invalid_argument("replay: position " + std::to_string(p) +
-                                    (is_masked ? " is masked, in the trace it is fixed"
-                                               : " is fixed, in the trace it is masked"));
+      const auto is = editable.empty()      ? mark::masked
+                      : p < editable.size() ? static_cast<mark>(editable[p])
+                                            : mark::fixed;
+      const auto was = static_cast<mark>(traced[p]);
+      if (is != was && is <= mark::committed) {
+        constexpr const char* names[] = {"fixed", "masked", "committed"};
+        throw std::invalid_argument("replay: position " + std::to_string(p) + " is " +
+                                    names[static_cast<std::size_t>(is)] + ", in the trace it is " +
+                                    names[static_cast<std::size_t>(was)]);
       }
     }
   }

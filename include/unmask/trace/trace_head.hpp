@@ -60,7 +60,7 @@ struct trace_sequence {
   /// Its tokens, in the host's memory, after session::start(). They must outlive the sequence: its
   /// end is written from them.
   std::span<const token_id> tokens;
-  /// As start_options::editable: a byte for each position, 0 = fixed. Null: a position after the
+  /// As start_options::editable: a mark for each position. Null: a position after the
   /// prompt is fixed if it does not hold the mask token. Read by trace_writer::start() alone.
   const std::uint8_t* editable = nullptr;
   /// Whether a constraint filled positions before the first pass: those without a mask are then

@@ -28,6 +28,7 @@ struct slot_in_trace {
   std::span<const token_id> tokens = {};  ///< the caller's, until the end
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
+  std::vector<index_t> committed = {};    ///< those committed at the start
   std::shared_ptr<const trace_policy> policy = {};
   index_t begin_length = 0;  ///< positions at the start; 0: all
   bool is_running = false;
@@ -259,6 +260,10 @@ class trace_lines {
     write_tokens(s.given);
     line_.key("fixed");
     line_.numbers(s.fixed);
+    if (!s.committed.empty()) {
+      line_.key("committed");
+      line_.numbers(s.committed);
+    }
     if (s.policy != nullptr) {
       write_policy(s.policy->text, s.policy->parts);
     }

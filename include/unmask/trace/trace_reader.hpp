@@ -38,6 +38,7 @@ struct traced_sequence {
   sequence_shape shape = {};           ///< Its geometry and seed.
   std::vector<token_id> tokens;        ///< Its tokens before the first step.
   std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
+  std::vector<index_t> committed;      ///< Positions that are committed at the start.
   std::string policy;                  ///< Text of its policy: that of the trace, or its own.
   std::vector<std::string> parts;      ///< Its parts.
   index_t begin_length = 0;            ///< Positions at its start; 0: all.
@@ -141,6 +142,8 @@ class trace_text_reader {
         in.list([&] { s.tokens.push_back(in.whole<token_id>()); });
       } else if (key == "fixed") {
         in.list([&] { s.fixed.push_back(in.whole<index_t>()); });
+      } else if (key == "committed") {
+        in.list([&] { s.committed.push_back(in.whole<index_t>()); });
       } else if (key == "policy") {
         s.policy = in.string();
       } else if (key == "parts") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
+#include <unmask/core/part/sequence_view.hpp>
 #include <unmask/core/request.hpp>
 #include <unmask/trace/trace_head.hpp>
 #include <unmask/trace/trace_lines.hpp>
@@ -55,6 +56,7 @@ class trace_writer {
     state& s = slots_[at];
     s.given.reserve(length);
     s.fixed.reserve(length);
+    s.committed.reserve(length);
     s.passes.reserve(1 + max_branches);
     s.branches.reserve(max_branches);
     longest_ = std::max(longest_, length);
@@ -92,14 +94,18 @@ class trace_writer {
     s.given.assign(sequence.tokens.begin(), sequence.tokens.end());
     s.begin_length = sequence.begin_length;
     s.fixed.clear();
+    s.committed.clear();
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
       const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;
-      const bool is_editable = sequence.editable == nullptr || sequence.editable[p] != 0;
+      const mark is =
+          sequence.editable == nullptr ? mark::masked : static_cast<mark>(sequence.editable[p]);
       // A constraint may have filled positions before the first pass.
       const bool is_masked = sequence.editable != nullptr && !sequence.is_filled
-                                 ? is_editable
-                                 : is_editable && is_mask;
-      if (!is_masked) {
+                                 ? is == mark::masked
+                                 : is == mark::masked && is_mask;
+      if (is == mark::committed) {
+        s.committed.push_back(p);
+      } else if (!is_masked) {
         s.fixed.push_back(p);
       }
     }
@@ -217,11 +223,11 @@ class trace_writer {
   void reserve_lines(std::size_t layers) {
     std::size_t given = 0;
     for (const state& s : slots_) {
-      given += has_head_ ? 0 : s.given.capacity() + s.fixed.capacity();
+      given += has_head_ ? 0 : s.given.capacity() + s.fixed.capacity() + s.committed.capacity();
     }
     lines_.reserve(longest_,
                    layers,
-                   std::max(given, 2 * longest_),
+                   std::max(given, 3 * longest_),
                    slots_.size(),
                    slots_.size() * policy_bytes_,
                    static_cast<std::size_t>(soft_tokens_));

@@ -97,6 +97,7 @@ recording record(const char* policy, const made_up_model& model) {
   {
     lent<std::uint8_t> editable(std::vector<std::uint8_t>(35, 1));
     editable.span()[14] = 0;
+    editable.span()[20] = editable.span()[21] = 2;
     s->start(0, r.tokens.data(), 35, shape, {.editable = editable.span()});
     trace.start({.slot = 0, .shape = shape, .tokens = r.tokens, .editable = editable.data()}, *s);
   }

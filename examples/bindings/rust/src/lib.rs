@@ -335,8 +335,8 @@ impl Session {
         self.raw.as_ptr()
     }
 
-    /// Starts a sequence in a slot: masks the positions behind the prompt, or those that `editable`
-    /// marks. One that still runs in the slot is given up without an error, and its tokens are dropped.
+    /// Starts a sequence in a slot: masks the positions behind the prompt, or those where `editable`
+    /// is 1. One that still runs in the slot is given up without an error, and its tokens are dropped.
     pub fn start(&mut self, slot: usize, tokens: Vec<i32>, sequence: &Sequence<'_>) -> Result<()> {
         let count = index("number of tokens", tokens.len())?;
         if let Some(editable) = sequence.editable {
@@ -362,7 +362,7 @@ impl Session {
             sequence: sequence.sequence,
             suppressed_count: index("suppressed", sequence.suppressed.len())? as u32,
             suppressed: sequence.suppressed.as_ptr(),
-            editable: sequence.editable.map_or(null(), |e| e.as_ptr().cast()),
+            editable: sequence.editable.map_or(null(), <[u8]>::as_ptr),
             policy: policy.as_ref().map_or(null(), |p| p.as_ptr()),
             constraints: fields.as_ptr(),
             constraint_count: index("fields", fields.len())? as u32,

@@ -75,8 +75,9 @@ pub struct Sequence<'a> {
     pub sequence: u32,
     /// Tokens never proposed, besides the mask token.
     pub suppressed: &'a [i32],
-    /// One entry for each position, true = masked; `None`: the whole answer.
-    pub editable: Option<&'a [bool]>,
+    /// One entry for each position: 0 fixed, 1 masked, 2 committed: the token stays, and parts that edit or
+    /// remask committed tokens may change it. `None`: the whole answer is masked.
+    pub editable: Option<&'a [u8]>,
     /// A policy of its own; `None`: the session's.
     pub policy: Option<&'a str>,
     /// The language of the whole answer; `None`: any. [`crate::Session::start`] takes what it needs.

@@ -222,7 +222,7 @@ fn other_types_and_strides_decode_alike() {
 
 /// Starts a sequence with slices that are overwritten and dropped behind the call.
 fn start_lent(session: &mut Session, slot: usize, token: i32, sequence: &Sequence) {
-    let mut editable = sequence.editable.map(<[bool]>::to_vec);
+    let mut editable = sequence.editable.map(<[u8]>::to_vec);
     let mut suppressed = sequence.suppressed.to_vec();
     let lent =
         Sequence { editable: editable.as_deref(), suppressed: &suppressed, ..sequence.clone() };
@@ -243,8 +243,8 @@ fn a_recording_reads_no_argument_behind_its_call() {
         Session::new("tokens_per_step(3)", &Options { sequences: 2, trace: true, ..options() })
             .unwrap();
     session.record(file.to_str().unwrap(), "model").unwrap();
-    let mut editable = [true; LENGTH];
-    editable[9] = false;
+    let mut editable = [1; LENGTH];
+    editable[9] = 0;
     let block_length = LENGTH;
     let fixed = Sequence { block_length, editable: Some(&editable), ..Sequence::default() };
     start_lent(&mut session, 0, 1, &fixed);
@@ -439,7 +439,7 @@ fn errors_name_argument_value_and_rule() {
         InvalidArgument,
         &["block_length", "0"],
     );
-    let editable = Some(&[true][..]);
+    let editable = Some(&[1][..]);
     refused(
         session.start(0, vec![0; LENGTH], &Sequence { editable, ..Sequence::default() }),
         InvalidArgument,
@@ -672,7 +672,7 @@ fn an_answer_is_in_its_language() {
     }
     let short = Sequence { constraint: Some(&language), ..Sequence::default() };
     let mut s = Session::new("threshold(0.3)", &o).unwrap();
-    let given = Sequence { editable: Some(&[false]), ..short };
+    let given = Sequence { editable: Some(&[0]), ..short };
     assert!(s.start(0, vec![0], &given).unwrap_err().message.contains("constraint"));
 }
 

@@ -47,7 +47,7 @@ struct step_info {
 enum class mark : std::uint8_t {
   fixed,     ///< given by the caller: the prompt, a fixed slot
   masked,    ///< masked: its token is still to be decided
-  committed  ///< committed by this session
+  committed  ///< committed by this session, or as if it were, from the start
 };
 
 namespace detail {
@@ -156,6 +156,14 @@ struct sequence_view {
     }
     for (; i < r.last; ++i) {
       count += is_masked(i) ? 1 : 0;
+    }
+    return count;
+  }
+  /// Number of committed positions of `r`.
+  [[nodiscard]] UNMASK_HD index_t committed_in(range r) const {
+    index_t count = 0;
+    for (index_t i = r.first; i < r.last; ++i) {
+      count += marks[i] == mark::committed ? 1 : 0;
     }
     return count;
   }

@@ -55,14 +55,17 @@ static_assert(token_editing<edit_committed>);
 /// edit it: until a forward pass on the complete block changes nothing, or `most_edits` such passes
 /// were made.
 ///
-/// A block in which nothing was masked is left at once. Without a part that edits tokens each block
-/// costs one idle pass. With stop_at_eos a sequence ends when its EOS token is committed, before
-/// that block is edited.
+/// A block in which all is fixed is left at once; one that is complete because its tokens were
+/// given as committed (start_options::editable) is edited. Without a part that edits tokens each
+/// block costs one idle pass. With stop_at_eos a sequence ends when its EOS token is committed,
+/// before that block is edited.
 /// Range: most_edits >= 0; 0 is semi_autoregressive.
 /// State: 12 bytes a sequence.
 /// Cost: O(block length) a step, at most most_edits additional forward passes a block.
 /// Example: `tokens_per_step + edit_committed + edited_blocks(1)`, rows a90, then b80, then c80:
 /// `a` `b`.
+/// Example: `threshold + edit_committed(0.5) + edited_blocks`, begins xy, rows a90 b40c40: `ay`
+/// `ay`.
 /// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
 /// more pass follows, which decides nothing.
 struct edited_blocks {
@@ -107,9 +110,11 @@ struct edited_blocks {
   }
 
  private:
-  // True if the block is left: the last pass was on it, complete, and changed nothing.
+  // True if the complete block is left: nothing in it may be edited, or the last pass was on it,
+  // complete, and changed nothing.
   [[nodiscard]] UNMASK_HD bool is_done(const sequence_view& q, const sequence_state& s) const {
-    return !s.entered || s.edits >= most_edits || (s.edits > 0 && q.changed == 0);
+    return s.edits >= most_edits || (s.edits > 0 && q.changed == 0) ||
+           (!s.entered && q.committed_in(q.block(s.block)) == 0);
   }
 };
 static_assert(scheduling<edited_blocks> && pacing<edited_blocks>);

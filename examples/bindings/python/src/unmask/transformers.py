@@ -83,7 +83,8 @@ def generate(
     max_new_tokens   appended masks, the same number for each row. Without it the mask tokens in
                      input_ids are filled in, and everything else stays
     block_length     decoded at a time, from left to right; 32 behind a prompt, all when filling in
-    editable         [batch, length], bool: which positions to decode instead of those
+    editable         [batch, length], bool: which positions to decode instead of those; or uint8: 0
+                     fixed, 1 masked, 2 committed, which parts that edit may change
     mask_token_id    and eos_token_id, vocab_size: those of model.config by default
     shifted_logits   True for models whose row i predicts position i + 1, such as Dream
     suppress_mask    False lets the mask token be proposed, as released decoders do
@@ -286,16 +287,17 @@ def _rows(input_ids: Any, attention_mask: Any, new: int | None, editable: Any, m
         places = there[i].nonzero().flatten()
         tokens = ids[i, places]
         if editable is not None:
-            chosen = editable[i].cpu().bool()[places]
+            marks = editable[i].cpu()[places]
+            chosen = marks if marks.dtype == torch.uint8 else marks.bool()
         else:
             chosen = tokens == mask_token if new is None else torch.zeros_like(tokens, dtype=torch.bool)
         if new is not None:
             tokens = torch.cat([tokens, tokens.new_full((new,), mask_token)])
-            chosen = torch.cat([chosen, torch.ones(new, dtype=torch.bool)])
+            chosen = torch.cat([chosen, torch.ones(new, dtype=chosen.dtype)])
             places = torch.cat([places, torch.arange(new) + ids.shape[1]])
         if not chosen.any():
             raise ValueError(f"row {i} of input_ids has nothing to decode: no mask token {mask_token}, and no max_new_tokens")
-        rows.append(_Row(tokens.contiguous(), chosen, places, int(chosen.int().argmax())))
+        rows.append(_Row(tokens.contiguous(), chosen, places, int(chosen.bool().int().argmax())))
     return rows
 
 
