@@ -147,12 +147,15 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
   out.report.masked = q.masked_count;
 }
 
-/// Lane 0: clears the state of positions that a plan scores for the first time. Their cells may
-/// have that of committed positions whose rows were read after their commit.
+/// Lane 0: clears the state of positions that a plan scores for the first time. If the window is
+/// smaller than the answer, their cells may have that of committed positions whose rows were read
+/// after their commit; otherwise a part may have read ahead.
 template <class Policy>
 UNMASK_HD void clear_cells(const slot_memory<Policy>& m, range score) {
+  const sequence_shape& g = m.state->geometry;
   index_t& scored = m.state->scored;
-  for (index_t p = math::max(scored, score.first); scored > 0 && p < score.last; ++p) {
+  const bool shares_cells = scored > 0 && g.length - g.prompt_length > m.window;
+  for (index_t p = math::max(scored, score.first); shares_cells && p < score.last; ++p) {
     m.reset(m.cell_of(p));
   }
   scored = math::max(scored, score.last);
