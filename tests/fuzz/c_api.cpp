@@ -104,9 +104,11 @@ class caller {
                           : d_.one_of(std::vector<std::int32_t>{-1, slots, most, least});
   }
   [[nodiscard]] std::int32_t any_number(std::int32_t right) {
+    const std::int32_t below = right > least ? right - 1 : right;
+    const std::int32_t above = right < most ? right + 1 : right;
     return d_.chance(0.9)
                ? right
-               : d_.one_of(std::vector<std::int32_t>{0, 1, -1, right - 1, right + 1, most, least});
+               : d_.one_of(std::vector<std::int32_t>{0, 1, -1, below, above, most, least});
   }
 
   void create() {

@@ -4,6 +4,7 @@
 #include <unmask/named/read_policy.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace unmask::hostile {
