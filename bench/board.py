@@ -153,7 +153,6 @@ class reactions(judge.judge):
     problems, block = "masked_lms/reactions.jsonl", "160"   # longer than all
     families = {"constant": [judge.constant(t) for t in (0, *judge.CONSTANTS, .999, .9999)]}
     budget = 12   # an eighth of the answer, as long as it is in the middle, rounded up
-    rules = None  # a file of rules of its own
 
     def __init__(self, options, task):
         self.task = task
@@ -229,7 +228,7 @@ def write(judges, rules, stem):
     """Decodes and writes a page: STEM.csv, and the part of STEM.md between its two markers."""
     board = []
     for title, j in judges:
-        own = read_file(j.rules) if getattr(j, "rules", None) else rules
+        own = read_file(j.rules) if j.rules else rules
         decode(j, own)
         board.append((title, j, list(entries(j, own))))
     comparisons = sum(2 if e.controls(j, "test")[1] else 1 for _, j, made in board for e in made)

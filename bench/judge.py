@@ -95,6 +95,7 @@ class judge:
     families, layers, profiles, branched = FAMILIES | IN_BLOCKS, LAYERS, PROFILES, (1, 2)
     budget, even = 5, (5, 6)     # an eighth of the answer, rounded up; even budgets among which one works as much
     comparisons = 1              # of the page, for which verdicts are corrected
+    rules = None                 # of the board: a file of rules of its own
     slack = 0                    # of the board: constants whose costs differ by no more than this share count as equally dear
 
     def __init__(self, options):

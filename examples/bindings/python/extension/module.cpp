@@ -531,8 +531,8 @@ tokens stay as they are.
 
 Masks the positions behind the prompt and writes the mask token there. `editable` says for each
 position whether it is masked: True or 1, or fixed: False or 0. 2 is committed: the token stays, and
-parts that edit or remask committed tokens may change it. `tokens` is int32, or int64 on a CPU, and is written in place until the sequence
-has ended. `suppressed` tokens are never proposed. `policy` is the text of a policy of its own; None
+parts that edit or remask committed tokens may change it. `tokens` is int32, or int64 on a CPU, and
+is written in place until the sequence has ended. `suppressed` tokens are never proposed. `policy` is the text of a policy of its own; None
 is the session's. Requests with equal prompts draw equal tokens unless `seed` or `sequence`
 differs. `soft_tokens` is the number of tokens of a row in soft_tokens(); 0 asks for none.)doc")
       .def(
