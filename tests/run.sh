@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Builds everything with warnings as errors and runs every test: bash tests/run.sh [ctest options]
-# The CUDA half is built too where there is an nvcc. Shown are progress, failures and CTest's summary,
-# which names skipped tests; the rest is in build/tests/tests.log.
+# Builds with warnings as errors and runs the tests: bash tests/run.sh [ctest options]
+# The CUDA half is built too where there is an nvcc; tests/all.sh has the slow tests, too. Shown are
+# progress, failures and CTest's summary, which names skipped tests; the rest is in
+# build/tests/tests.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -18,25 +19,26 @@ if [[ -n $nvcc ]]; then
   nvcc_major=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 fi
 if ((${nvcc_major:-0} >= 12)); then
-  preset=cuda minutes=24
+  preset=cuda minutes=13
   export CUDACXX=$nvcc
   cuda="The CUDA half was built with nvcc $nvcc_major; without a GPU its kernels are executed from their PTX."
 elif [[ -n $nvcc ]]; then
-  preset=release minutes=18
+  preset=release minutes=13
   cuda="The CUDA half was NOT built: $nvcc is older than 12."
 else
-  preset=release minutes=18
+  preset=release minutes=13
   cuda="The CUDA half was NOT built: no nvcc on PATH or in /usr/local/cuda/bin."
 fi
 
 build=build/tests
 jobs=${UNMASK_JOBS:-$(nproc)}
-echo "Building all tests with $jobs jobs: about $(((minutes + jobs - 1) / jobs)) minutes the first time"
-unmask_configure "$build" --preset "$preset" -DUNMASK_BUILD_BENCH=ON -DUNMASK_BENCH_UNTIMED=ON \
-  -DUNMASK_TESTS_TOGETHER=ON -DUNMASK_EXAMPLE_NATIVE=ON
+echo "Building the tests with $jobs jobs: about $(((minutes + jobs - 1) / jobs)) minutes the first time"
+slow=${UNMASK_SLOW_TESTS:-OFF}
+unmask_configure "$build" --preset "$preset" -DUNMASK_TESTS_TOGETHER=ON -DUNMASK_EXAMPLE_NATIVE=ON \
+  "-DUNMASK_SLOW_TESTS=$slow" "-DUNMASK_BUILD_BENCH=$slow" -DUNMASK_BENCH_UNTIMED=ON
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
-echo "Running them: about $(((9 + jobs - 1) / jobs)) minutes"
+echo "Running them: about $(((6 + jobs - 1) / jobs)) minutes"
 log=$build/tests.log
 status=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null |

@@ -27,6 +27,20 @@ def commands(text):
     return seconds
 
 
+def again(text):
+    """Seconds of commands whose output was made again by another command: with other flags."""
+    made, took = {}, 0.0  # {output: (command, seconds)}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if line.startswith("#") or len(fields) < 5:
+            continue
+        seconds = (int(fields[1]) - int(fields[0])) / 1000
+        before, its = made.get(fields[3], (fields[4], 0.0))
+        took += its if before != fields[4] else 0.0
+        made[fields[3]] = (fields[4], seconds)
+    return took
+
+
 def target_of(output):
     found = re.search(r"CMakeFiles/([^/]+)\.dir/", output)
     return found.group(1) if found else "(linked, generated)"
@@ -64,7 +78,10 @@ def report(ninja, ctest, slowest):
         text += f"Slowest {what}, in seconds:\n{table(worst)}"
     text += "Targets, in seconds:\n"
     text += table((total, f"{name} ({files})") for total, files, name in by_target(built))
-    return text + f"Built in {sum(built.values()):.0f} seconds of commands, tested in {sum(ran.values()):.0f}.\n"
+    twice = again(ninja)
+    others = f", {twice:.0f} more with other flags" if twice >= 1 else ""
+    return text + (f"Built in {sum(built.values()):.0f} seconds of commands{others}, "
+                   f"tested in {sum(ran.values()):.0f}.\n")
 
 
 def self_test():
@@ -72,13 +89,14 @@ def self_test():
              "0\t1500\t7\ta/CMakeFiles/t.dir/x.cpp.o\tf\n"
              "0\t9000\t7\ta/CMakeFiles/t.dir/y.cpp.o\tf\n"
              "9000\t9500\t7\ta/CMakeFiles/t.dir/y.cpp.o\tf\n"
+             "0\t2000\t7\ta/CMakeFiles/u.dir/z.cpp.o\te\n"
              "1\t3001\t7\ta/CMakeFiles/u.dir/z.cpp.o\tf\n"
              "1\t101\t7\ta/t\tf\n")
     said = report(ninja, "one 1 0.25\nnever 0 0\ntwo.x/1 3 1.5\n---\n", 2)
     wanted = ("Slowest files, in seconds:\n      3.0  u: z.cpp.o\n      1.5  t: x.cpp.o\n"
               "Slowest tests, in seconds:\n      1.5  two.x/1\n      0.2  one\n"
               "Targets, in seconds:\n      3.0  u (1)\n      2.0  t (2)\n      0.1  (linked, generated) (1)\n"
-              "Built in 5 seconds of commands, tested in 2.\n")
+              "Built in 5 seconds of commands, 2 more with other flags, tested in 2.\n")
     if said != wanted:
         print(f"expected\n{wanted}got\n{said}")
     return said != wanted

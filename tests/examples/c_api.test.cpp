@@ -34,9 +34,9 @@ namespace c_api_test {
 namespace {
 
 using ::testing::HasSubstr;
+using unmask::testing::c_logits;
 using unmask::testing::expect_fails;
 using unmask::testing::lent;
-using unmask::testing::logits_of;
 using unmask::testing::made;
 using unmask::testing::record_lent;
 using unmask::testing::session_pointer;
@@ -164,7 +164,7 @@ TEST(c_api, plans_what_the_session_plans) {
         model.row<float>(seen, r, std::span(z).subspan(at, 32));
       }
     }
-    const unmask_logits logits = logits_of(z, 32);
+    const unmask_logits logits = c_logits(z, 32);
     ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
     session.supply(unmask::host_logits<float>(z.data(), request.rows, 32));
     unmask_plan plan = UNMASK_PLAN_INIT;
@@ -264,7 +264,7 @@ void expect_same_layers(const char* text, const Policy& composed) {
   while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
     pass_in_c pass{typed.reads, typed.skipped, s.get(), request.segments[0]};
     const std::vector<float> z = model.forward(pass, tokens.data(), memory);
-    const unmask_logits logits = logits_of(z, model.vocab);
+    const unmask_logits logits = c_logits(z, model.vocab);
     ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
   }
   EXPECT_EQ(tokens, expected.tokens);
@@ -308,7 +308,7 @@ TEST(c_api, says_what_is_wrong_with_a_call_about_layers) {
   expect_fails(unmask_hooks(s.get(), 0, 8, &hooked), bad, {"layer", "8"});
   expect_fails(unmask_hooks(s.get(), 0, 0, nullptr), bad, {"hooked", "null"});
   std::vector<float> memory(6 * 4);
-  unmask_logits now = logits_of(memory, 4);
+  unmask_logits now = c_logits(memory, 4);
   unmask_stored stored = UNMASK_STORED_INIT;
   stored.last = 6;
   stored.columns = 4;
@@ -346,7 +346,7 @@ TEST(c_api, decides_once_from_tokens_and_logits) {
   z[4 * 5 + 4] = 9.0F;  // padding
   z[4 * 5 + 1] = 4.0F;
   std::vector<std::uint8_t> transfer(6, 7);
-  const unmask_logits l = logits_of(z, 5);
+  const unmask_logits l = c_logits(z, 5);
   ASSERT_EQ(unmask_decide(s.get(), 0, tokens.data(), 6, nullptr, 0, &l, transfer.data()), UNMASK_OK)
       << unmask_last_error();
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 1, 3, 3, 1, 0}));
@@ -375,7 +375,7 @@ TEST(c_api, reads_every_element_type_and_stride) {
     std::vector<std::uint16_t> narrow(6 * 9, 0);
     wide[2 * 9 + 1] = value;
     narrow[2 * 9 + 1] = kind == UNMASK_BF16 ? bf16 : f16;
-    unmask_logits l = logits_of(wide, 9);
+    unmask_logits l = c_logits(wide, 9);
     l.columns = 4;
     l.stride = 9;
     l.kind = kind;
@@ -398,7 +398,7 @@ TEST(c_api, answers_questions_and_reports_candidates) {
   unmask_request request = UNMASK_REQUEST_INIT;
   ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
   const std::vector<float> z(6 * 4, 0.0F);
-  const unmask_logits l = logits_of(z, 4);
+  const unmask_logits l = c_logits(z, 4);
   ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK);
   const unmask_candidate* entries = nullptr;
   const unmask_probability* answers = nullptr;
@@ -739,7 +739,7 @@ TEST(c_api, replays_a_trace_by_the_text_of_a_policy) {
   refused(q, {"replay: position 12 is fixed, in the trace it is masked"});
   std::vector<std::uint8_t> transfer(24);
   const std::vector<float> z(24 * 9, 0.0F);
-  const unmask_logits l = logits_of(z, 9);
+  const unmask_logits l = c_logits(z, 9);
   expect_fails(unmask_decide(s.get(), 0, tokens.data(), 24, nullptr, 0, &l, transfer.data()),
                UNMASK_INVALID_ARGUMENT,
                {"replay"});
@@ -947,7 +947,7 @@ TEST(c_api, counts_rows_that_truncation_reads_twice) {
     for (std::size_t p = 0; p < 6 && !flat; ++p) {
       z[p * 300 + 7] = 20.0F;
     }
-    const unmask_logits l = logits_of(z, 300);
+    const unmask_logits l = c_logits(z, 300);
     ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
     unmask_report report = UNMASK_REPORT_INIT;
     ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
@@ -969,7 +969,7 @@ TEST(c_api, says_where_the_answer_ends) {
   for (std::size_t p = 0; p < 6; ++p) {
     z[p * 4 + p % 3] = 9.0F;
   }
-  const unmask_logits l = logits_of(z, 4);
+  const unmask_logits l = c_logits(z, 4);
   ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
   ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
   EXPECT_EQ(report.end, UNMASK_STOP_TOKENS);
@@ -1002,7 +1002,7 @@ TEST(c_api, lets_the_mask_token_be_proposed) {
       }
       unmask_request request = UNMASK_REQUEST_INIT;
       while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
-        unmask_logits l = logits_of(z, 4);
+        unmask_logits l = c_logits(z, 4);
         l.rows = request.rows;
         ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
       }
@@ -1026,7 +1026,7 @@ TEST(c_api, does_not_read_behind_a_structure_whose_size_is_garbage) {
   const session_pointer s = made("tokens_per_step", *options);
   const auto sequence = std::make_unique<unmask_sequence>(small_sequence());
   const std::vector<float> z(6 * 4, 0.0F);
-  const auto logits = std::make_unique<unmask_logits>(logits_of(z, 4));
+  const auto logits = std::make_unique<unmask_logits>(c_logits(z, 4));
   std::vector<std::int32_t> tokens(6);
   std::vector<std::uint8_t> transfer(6);
   const auto smallest = sizeof(std::uint32_t);
@@ -1070,7 +1070,7 @@ TEST(c_api, takes_a_window_of_the_length_at_most) {
     std::vector<std::int32_t> tokens(64, 3);
     const std::vector<float> z(64 * 4, 0.0F);
     std::vector<std::uint8_t> transfer(64);
-    unmask_logits l = logits_of(z, 4);
+    unmask_logits l = c_logits(z, 4);
     l.rows = 7;
     for (const std::int32_t count : {7, 64}) {
       l.rows = count;
@@ -1104,7 +1104,7 @@ TEST(c_api, names_the_size_that_is_out_of_range) {
   std::vector<std::int32_t> tokens(6, 3);
   std::vector<std::uint8_t> transfer(6);
   const std::vector<float> z(6 * 4, 0.0F);
-  unmask_logits l = logits_of(z, 4);
+  unmask_logits l = c_logits(z, 4);
   constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t stride : {std::int64_t{1} << 61U, limit / 24 + 1, limit}) {
     l.stride = stride;
@@ -1156,7 +1156,7 @@ TEST(c_api, checks_a_policy_as_it_makes_one) {
 
 TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {
   const std::vector<float> z(6 * 4, 0.0F);
-  const unmask_logits l = logits_of(z, 4);
+  const unmask_logits l = c_logits(z, 4);
   std::vector<std::uint8_t> transfer(6, 7);
   const std::pair<const char*, const char*> refused[] = {
       {"timesteps(8)", "timesteps"},
@@ -1221,7 +1221,7 @@ TEST(c_api, says_what_is_wrong_with_the_tensor_of_a_segment) {
   unmask_request request = UNMASK_REQUEST_INIT;
   ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
   const std::vector<float> z(6 * 4, 0.0F);
-  unmask_logits tensors[] = {logits_of(z, 4), logits_of(z, 4)};
+  unmask_logits tensors[] = {c_logits(z, 4), c_logits(z, 4)};
   const auto supplied = [&] { return unmask_supply_segments(s.get(), tensors, nullptr, 2); };
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   tensors[1].kind = UNMASK_BF16;
@@ -1243,7 +1243,7 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   const unmask_sequence q = small_sequence();
   constexpr unmask_status bad = UNMASK_INVALID_ARGUMENT;
   const std::vector<float> z(6 * 4, 0.0F);
-  const unmask_logits l = logits_of(z, 4);
+  const unmask_logits l = c_logits(z, 4);
   unmask_request request = UNMASK_REQUEST_INIT;
   expect_fails(unmask_supply(s.get(), &l), UNMASK_OUT_OF_ORDER, {"next()"});
   expect_fails(unmask_start(nullptr, 0, tokens.data(), 6, &q), bad, {"session", "null"});

@@ -92,7 +92,7 @@ TEST(c_constraints, decode_strings_of_the_language) {
       for (float& x : z) {
         x = d.real(-3, 3);
       }
-      const unmask_logits rows = logits_of(z, vocab);
+      const unmask_logits rows = c_logits(z, vocab);
       ASSERT_EQ(unmask_supply(s.get(), &rows), UNMASK_OK);
     }
     std::int32_t accepts = 0;
@@ -144,7 +144,7 @@ TEST(c_constraints, keep_the_number_of_passes_where_refused_candidates_are_read_
       for (float& x : z) {
         x = d.real(-3, 3);
       }
-      const unmask_logits rows = logits_of(z, vocab);
+      const unmask_logits rows = c_logits(z, vocab);
       ASSERT_EQ(unmask_supply(s.get(), &rows), UNMASK_OK);
     }
     unmask_report report = UNMASK_REPORT_INIT;

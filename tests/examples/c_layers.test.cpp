@@ -24,8 +24,8 @@ namespace c_layers_test {
 namespace {
 
 using ::testing::HasSubstr;
+using unmask::testing::c_logits;
 using unmask::testing::expect_fails;
-using unmask::testing::logits_of;
 using unmask::testing::session_pointer;
 
 constexpr std::int32_t vocab = 4, length = 12, prompt = 4, block = 4;
@@ -138,7 +138,7 @@ TEST(CLayers, KeysAreSelectedAsTheSelectorDoes) {
       expect_fails(select(g.keys_last), UNMASK_OUT_OF_ORDER, {"UNMASK_EVICT_CHOOSE"});
     }
     const std::vector<float> z(std::size_t(request.rows) * vocab, 0.5F);
-    const unmask_logits logits = logits_of(z, vocab);
+    const unmask_logits logits = c_logits(z, vocab);
     ASSERT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
   }
   EXPECT_EQ(evict, (std::vector<int>{0, 1, 2, 2, 0, 1, 2, 2}));
@@ -172,7 +172,7 @@ TEST(CLayers, ScoresAreThoseOfTheLibrary) {
       x = static_cast<float>(d.within(-1000, 1000)) / 300.0F;
     }
   }
-  unmask_logits rows = logits_of(keys, 7);
+  unmask_logits rows = c_logits(keys, 7);
   ASSERT_EQ(unmask_score_keys(&rows, query.data(), got.data()), UNMASK_OK) << unmask_last_error();
   unmask::host::score_keys<float>(unmask::host_hidden<float>(keys.data(), 5, 7), query, expected);
   EXPECT_EQ(got, expected);

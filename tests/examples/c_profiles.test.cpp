@@ -70,7 +70,7 @@ decoded decode(const std::string& policy, unmask_calibrator* calibrator = nullpt
   while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
     const std::vector<float> z =
         rows_of(d.tokens, request.segments[0].row_first, request.segments[0].row_last);
-    const unmask_logits logits = logits_of(z, vocab);
+    const unmask_logits logits = c_logits(z, vocab);
     EXPECT_EQ(unmask_supply(s.get(), &logits), UNMASK_OK) << unmask_last_error();
     if (calibrator != nullptr) {
       EXPECT_EQ(unmask_calibrator_observe(calibrator, s.get(), 0), UNMASK_OK)

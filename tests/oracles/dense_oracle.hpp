@@ -2,10 +2,11 @@
 #pragma once
 
 /// \file Row edits beside their definition: every row of a decode as a dense vector of doubles,
-/// edited and summed the slow way, compared with the statistics given to the policy's ranking.
+/// edited and summed the slow way, compared with the statistics of the policy's candidates.
 
 #include <unmask/core/policy.hpp>
 #include <unmask/host/backend.hpp>
+#include <unmask/policy/commit/entropy_below.hpp>
 #include <unmask/session.hpp>
 
 #include <gtest/gtest.h>
@@ -17,7 +18,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "support/by_name.hpp"
@@ -120,16 +123,9 @@ struct seen_row {
   return r;
 }
 
-/// A ranking, by margin, that records every candidate.
-struct witness {
-  inline static std::vector<seen_row> seen;
-  static constexpr statistics required = stat::margin | stat::entropy;
-  float score(const auto& c) const {
-    seen.push_back({c.position, c.token, c.confidence(), c.margin(), c.entropy()});
-    return c.margin();
-  }
-};
-static_assert(ranking<witness>);
+/// Commits the best-ranked token, as every rule does: or-ed to another, so that candidates have the
+/// entropy of their rows.
+inline constexpr entropy_below reads_entropy{0.0F};
 
 /// Trace credit by its definition: a number for every token of the vocabulary.
 [[nodiscard]] inline dense_rule dense_credit(float strength, float decay, float exponent) {
@@ -182,8 +178,9 @@ struct dense_request {
 }
 
 /// Decodes one request and compares every row. `rules` are those of the policy's parts, in written
-/// order; the policy ranks by witness{}. Returns the number of rows.
-template <class Policy>
+/// order; the policy reads margin and entropy. Returns the number of rows. By name unless the
+/// policy is of parts with less memory than those that texts know.
+template <bool ByName = true, class Policy>
 int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_request& q) {
   const sequence_shape& g = q.geometry;
   const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
@@ -192,11 +189,22 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
   for (token_id& v : tokens) {
     v = c.within(0, q.model.vocab - 1);
   }
-  session<by_name_type<Policy>> s(
-      q.model, {.sequences = 1, .length = g.length, .window = g.length, .branches = q.branches});
+  const auto decoded = [&p] {
+    if constexpr (ByName) {
+      return by_name(p);
+    } else {
+      return p;
+    }
+  }();
+  session<std::remove_const_t<decltype(decoded)>> s(q.model,
+                                                    {.sequences = 1,
+                                                     .length = g.length,
+                                                     .window = g.length,
+                                                     .branches = q.branches,
+                                                     .trace = true});
   start_options options;
   options.suppressed = q.suppressed;
-  s.start(0, by_name(p), tokens_view<memory::host>(tokens), g, options);
+  s.start(0, decoded, tokens_view<memory::host>(tokens), g, options);
   std::vector<bool> open(at(g.length), false);
   for (index_t i = g.prompt_length; i < g.length; ++i) {
     open[at(i)] = true;
@@ -218,8 +226,8 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
         logits.insert(logits.end(), z.begin(), z.end());
       }
     }
-    witness::seen.clear();
     s.supply(host_logits<float>(logits.data(), request->rows, q.model.vocab));
+    const std::span<const candidate_entry> candidates = s.candidates();
     const index_t winner = s.planned().winner;
     if (winner > 0) {
       before[at(placed[at(winner)].position)] = placed[at(winner)].token;
@@ -243,11 +251,11 @@ int compare_rows(const Policy& p, std::vector<dense_rule> rules, const dense_req
         }
       }
       const seen_row expected = dense_statistics(z, i);
-      const auto got = std::find_if(witness::seen.begin(),
-                                    witness::seen.end(),
-                                    [i](const seen_row& r) { return r.position == i; });
-      EXPECT_EQ(got != witness::seen.end(), expected.valid) << "position " << i;
-      if (got == witness::seen.end() || !expected.valid) {
+      const auto got = std::find_if(candidates.begin(), candidates.end(), [i](const auto& e) {
+        return e.position == i && e.log_probability > -std::numeric_limits<float>::infinity();
+      });
+      EXPECT_EQ(got != candidates.end(), expected.valid) << "position " << i;
+      if (got == candidates.end() || !expected.valid) {
         continue;
       }
       if (expected.gap > 1e-5) {
@@ -287,10 +295,10 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies,
       capacity.branches = std::max(capacity.branches, q[k].branches);
       texts.emplace_back(static_cast<std::size_t>(q[k].geometry.length), 1);
     }
-    session<Policy> s(q[which[0]].model, capacity);
+    session<by_name_type<Policy>> s(q[which[0]].model, capacity);
     for (std::size_t i = 0; i < which.size(); ++i) {
       s.start(static_cast<index_t>(i),
-              policies[which[i]],
+              by_name(policies[which[i]]),
               tokens_view<memory::host>(texts[i]),
               q[which[i]].geometry);
     }

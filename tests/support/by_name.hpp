@@ -31,7 +31,9 @@ template <int Count>
 [[nodiscard]] std::vector<double> list_of(const logit_bias<Count>& part, std::string_view name) {
   std::vector<double> list;
   for (const token_bias& b : part.pairs) {
-    list.push_back(name == "tokens" ? static_cast<double>(b.token) : static_cast<double>(b.bias));
+    if (b.token != no_token) {
+      list.push_back(name == "tokens" ? static_cast<double>(b.token) : static_cast<double>(b.bias));
+    }
   }
   return list;
 }

@@ -29,7 +29,7 @@ using session_pointer = std::unique_ptr<unmask_session, destroy_session>;
 }
 
 /// Packed rows of `columns` numbers in host memory.
-[[nodiscard]] inline unmask_logits logits_of(const std::vector<float>& z, std::int32_t columns) {
+[[nodiscard]] inline unmask_logits c_logits(const std::vector<float>& z, std::int32_t columns) {
   unmask_logits l = UNMASK_LOGITS_INIT;
   l.rows = static_cast<std::int32_t>(z.size()) / columns;
   l.columns = columns;
@@ -68,7 +68,7 @@ inline unmask_status start_lent(unmask_session* s,
 inline unmask_status
 supply_lent(unmask_session* s, const std::vector<float>& z, std::int32_t columns) {
   lent<float> rows(z);
-  unmask_logits logits = logits_of(z, columns);
+  unmask_logits logits = c_logits(z, columns);
   logits.data = rows.data();
   lent<unmask_logits> l(logits);
   return unmask_supply(s, l.data());

@@ -54,7 +54,7 @@ constexpr std::int32_t vocab = 50;
 
 [[nodiscard]] unmask_logits
 logits_in(const std::vector<float>& z, std::int32_t space, std::int32_t rows) {
-  unmask_logits l = logits_of(z, vocab);
+  unmask_logits l = c_logits(z, vocab);
   l.memory_space = space;
   l.rows = rows;
   return l;

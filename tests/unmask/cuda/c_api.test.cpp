@@ -87,7 +87,7 @@ struct decode {
       }
     }
     const device_array<float> rows(z);
-    unmask_logits l = logits_of(z, vocab);
+    unmask_logits l = c_logits(z, vocab);
     if (on_device) {
       l.memory_space = UNMASK_DEVICE;
       l.data = rows.data();

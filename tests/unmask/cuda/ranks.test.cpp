@@ -31,7 +31,6 @@ void for_each_policy(const auto& use) {
   use(sure_ones);
   use(credited);
   use(drawn);
-  use(patient);
   use(branching_out);
 }
 

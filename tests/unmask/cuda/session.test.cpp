@@ -33,9 +33,9 @@ TEST_F(DeviceSession, SessionsOnSeveralStreamsDoNotMeet) {
   const test_stream two;
   const test_stream three;
   dice d(4);
-  sessions_beside<policy_type> first(credited, 50257, 4, 60, one.get(), d);
-  sessions_beside<policy_type> second(credited, 50257, 4, 60, two.get(), d);
-  sessions_beside<policy_type> third(credited, 32000, 2, 60, three.get(), d);
+  sessions_beside<policy_type> first(credited, 20011, 3, 40, one.get(), d);
+  sessions_beside<policy_type> second(credited, 20011, 3, 40, two.get(), d);
+  sessions_beside<policy_type> third(credited, 16500, 2, 40, three.get(), d);
   for (bool a = true, b = true, c = true; a || b || c;) {
     a = a && first.step<bfloat16>();
     b = b && second.step<bfloat16>();

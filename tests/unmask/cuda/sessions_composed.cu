@@ -16,7 +16,6 @@ template class unmask::on_stream::workspace<std::remove_const_t<decltype(policie
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::credited)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::gated)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::stable)>>;

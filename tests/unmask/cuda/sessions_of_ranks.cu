@@ -14,6 +14,5 @@ template class unmask::on_stream::shard_workspace<
 template class unmask::on_stream::shard_workspace<
     std::remove_const_t<decltype(policies::credited)>>;
 template class unmask::on_stream::shard_workspace<std::remove_const_t<decltype(policies::drawn)>>;
-template class unmask::on_stream::shard_workspace<std::remove_const_t<decltype(policies::patient)>>;
 template class unmask::on_stream::shard_workspace<
     std::remove_const_t<decltype(policies::branching_out)>>;

@@ -235,7 +235,7 @@ TEST(OutOfMemory, IsAStatusInC) {
     unmask_request request = UNMASK_REQUEST_INIT;
     with_failures([&] { return unmask_next(s, &request); });
     const std::vector<float> z(static_cast<std::size_t>(request.rows * model.vocab), 1.0F);
-    const unmask_logits logits = logits_of(z, model.vocab);
+    const unmask_logits logits = c_logits(z, model.vocab);
     with_failures([&] { return unmask_supply(s, &logits); });
     unmask_destroy(s);
   };
@@ -308,7 +308,7 @@ TEST(OutOfMemory, LeavesARecordingInCWhole) {
       for (std::size_t i = 0; i < z.size(); ++i) {
         z[i] = static_cast<float>(i * 17 % 23) * 0.4F;
       }
-      const unmask_logits logits = logits_of(z, model.vocab);
+      const unmask_logits logits = c_logits(z, model.vocab);
       EXPECT_EQ(call([&] { return unmask_supply(s.get(), &logits); }), 0);
     }
     EXPECT_EQ(failures > 9, fails);

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "support/by_name.hpp"
+
 namespace {
 
 using namespace unmask;
@@ -61,8 +63,8 @@ std::vector<std::vector<token_id>> decode(const Policy& p, const auto& failures)
   return tokens;
 }
 
-template <class Policy>
-void expect_no_effect(const Policy& p) {
+void expect_no_effect(const auto& composed) {
+  const auto p = unmask::testing::by_name(composed);
   EXPECT_EQ(decode(p, [](int) { return 0; }), decode(p, [](int pass) { return pass % 3; }));
 }
 
@@ -198,8 +200,8 @@ std::vector<std::vector<token_id>> decode_some(const Policy& p, const auto& chos
   return tokens;
 }
 
-template <class Policy>
-void expect_equal_in_parts(const Policy& p) {
+void expect_equal_in_parts(const auto& composed) {
+  const auto p = unmask::testing::by_name(composed);
   const auto together = decode_some(p, [](int) { return slots{0, 1, 2}; });
   EXPECT_EQ(together, decode_some(p, [](int pass) { return slots{pass % 3}; }));
   EXPECT_EQ(together, decode_some(p, [](int pass) {

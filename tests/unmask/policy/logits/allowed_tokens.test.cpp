@@ -45,7 +45,7 @@ TEST(allowed_tokens, gives_the_softmax_over_the_list) {
     chances c(seed);
     const index_t vocab = c.within(6, 60);
     const allowed_tokens<5> l = random_list(c, vocab);
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, l},
+    rows += compare_rows(policy{by_margin{}, tokens_per_step{c.within(1, 3)} || reads_entropy, l},
                          {dense(l)},
                          random_dense_request(c, vocab));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -57,7 +57,7 @@ TEST(allowed_tokens, gives_it_over_a_vocabulary_of_several_chunks) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     chances c(seed + 500);
     allowed_tokens<5> l = random_list(c, 4999);
-    EXPECT_GT(compare_rows(policy{witness{}, tokens_per_step{2}, l},
+    EXPECT_GT(compare_rows(policy{by_margin{}, tokens_per_step{2} || reads_entropy, l},
                            {dense(l)},
                            random_dense_request(c, 5000)),
               0);
@@ -76,8 +76,8 @@ TEST(allowed_tokens, goes_with_other_edits_credit_and_lookahead) {
     dense_request q = random_dense_request(c, vocab);
     q.branches = 3;
     rows +=
-        compare_rows(policy{witness{},
-                            tokens_per_step{1},
+        compare_rows(policy{by_margin{},
+                            tokens_per_step{1} || reads_entropy,
                             logit_bias<1>{{{2, -1.5F}}},
                             l,
                             credit,
@@ -97,7 +97,8 @@ TEST(allowed_tokens, twice_leaves_what_both_list) {
     allowed_tokens<5> b = random_list(c, 6);
     b.tokens[0] = a.tokens[0] = 3;
     dense_request q = random_dense_request(c, 8);
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, a, b}, {dense(a), dense(b)}, q);
+    rows += compare_rows(
+        policy{by_margin{}, tokens_per_step{1} || reads_entropy, a, b}, {dense(a), dense(b)}, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 500);

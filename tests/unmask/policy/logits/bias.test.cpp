@@ -41,7 +41,7 @@ TEST(logit_bias, edits_rows_as_dense_addition_does) {
     chances c(seed);
     const index_t vocab = c.within(10, 70);
     const logit_bias<6> b = random_bias(c, vocab);
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, b},
+    rows += compare_rows(policy{by_margin{}, tokens_per_step{c.within(1, 3)} || reads_entropy, b},
                          {dense(b)},
                          random_dense_request(c, vocab));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -54,8 +54,9 @@ TEST(logit_bias, edits_rows_of_several_chunks) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     chances c(seed);
     const logit_bias<6> b = random_bias(c, 5000);
-    rows += compare_rows(
-        policy{witness{}, tokens_per_step{2}, b}, {dense(b)}, random_dense_request(c, 5000));
+    rows += compare_rows(policy{by_margin{}, tokens_per_step{2} || reads_entropy, b},
+                         {dense(b)},
+                         random_dense_request(c, 5000));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 100);
@@ -70,8 +71,9 @@ TEST(logit_bias, goes_with_credit_in_written_order) {
     const trace_credit<32> credit;
     const dense_rule earns = dense_credit(credit.strength, credit.decay, credit.exponent);
     const dense_request q = random_dense_request(c, vocab);
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit}, {dense(b), earns}, q);
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, credit, b},
+    rows += compare_rows(
+        policy{by_margin{}, tokens_per_step{1} || reads_entropy, b, credit}, {dense(b), earns}, q);
+    rows += compare_rows(policy{by_margin{}, tokens_per_step{1} || reads_entropy, credit, b},
                          {dense_credit(credit.strength, credit.decay, credit.exponent), dense(b)},
                          q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -88,9 +90,11 @@ TEST(logit_bias, goes_with_lookahead_and_credit) {
     const trace_credit<32> credit;
     dense_request q = random_dense_request(c, vocab);
     q.branches = 3;
-    rows += compare_rows(policy{witness{}, tokens_per_step{1}, b, credit, lookahead{.branches = 3}},
-                         {dense(b), dense_credit(credit.strength, credit.decay, credit.exponent)},
-                         q);
+    rows += compare_rows(
+        policy{
+            by_margin{}, tokens_per_step{1} || reads_entropy, b, credit, lookahead{.branches = 3}},
+        {dense(b), dense_credit(credit.strength, credit.decay, credit.exponent)},
+        q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);
@@ -106,7 +110,7 @@ TEST(logit_bias, comes_after_the_temperature) {
         x *= 2.0;
       }
     }};
-    compare_rows(policy{b, witness{}, tokens_per_step{2}, temperature{0.5F}},
+    compare_rows(policy{b, by_margin{}, tokens_per_step{2} || reads_entropy, temperature{0.5F}},
                  {heat, dense(b)},
                  random_dense_request(c, 40));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;

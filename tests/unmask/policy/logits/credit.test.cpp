@@ -245,11 +245,12 @@ TEST(credit, equals_its_dense_definition_in_whole_decodes) {
         dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
     dense_request q = random_dense_request(c, c.within(6, 30));
     const tokens_per_step some{c.within(1, 3)};
-    rows += compare_rows(policy{witness{}, some, knobs}, rules, q);
+    rows += compare_rows(policy{by_margin{}, some || reads_entropy, knobs}, rules, q);
     q.branches = 3;
     const std::vector<dense_rule> anew = {
         dense_credit(knobs.strength, knobs.decay, knobs.exponent)};
-    rows += compare_rows(policy{witness{}, some, knobs, lookahead{.branches = 3}}, anew, q);
+    rows += compare_rows(
+        policy{by_margin{}, some || reads_entropy, knobs, lookahead{.branches = 3}}, anew, q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 5000);
@@ -362,8 +363,11 @@ TEST_P(adaptive_credit_of, follows_the_committed_share) {
                           },
                           [=](index_t p) { credit->erase(p); }};
     const dense_request q = random_dense_request(c, c.within(6, 30));
-    rows += compare_rows(
-        policy{witness{}, tokens_per_step{c.within(1, 2)}, adaptive_credit<>{of}}, {rule}, q);
+    rows += compare_rows(policy{by_margin{},
+                                tokens_per_step{c.within(1, 2)} || reads_entropy,
+                                adaptive_credit<>{of}},
+                         {rule},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 1000);

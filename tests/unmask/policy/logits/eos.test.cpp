@@ -42,12 +42,15 @@ TEST(eos, edits_change_rows_as_their_definitions_do) {
     if (c.chance(0.2)) {
       q.model.eos_token = no_token;
     }
-    rows +=
-        compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, penalty, minimum, credit},
-                     {adds_to_ends(-static_cast<double>(penalty.penalty), also, 1000),
-                      adds_to_ends(absent, also, minimum.tokens),
-                      dense_credit(credit.strength, credit.decay, credit.exponent)},
-                     q);
+    rows += compare_rows(policy{by_margin{},
+                                tokens_per_step{c.within(1, 3)} || reads_entropy,
+                                penalty,
+                                minimum,
+                                credit},
+                         {adds_to_ends(-static_cast<double>(penalty.penalty), also, 1000),
+                          adds_to_ends(absent, also, minimum.tokens),
+                          dense_credit(credit.strength, credit.decay, credit.exponent)},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 3000);

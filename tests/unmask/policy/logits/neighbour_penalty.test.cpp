@@ -29,9 +29,10 @@ TEST(neighbour_penalty, edits_rows_as_its_definition_does) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed);
     const neighbour_penalty guard{.penalty = c.real(0.0, 5.0), .both_sides = c.chance(0.5)};
-    rows += compare_rows(policy{witness{}, tokens_per_step{c.within(1, 3)}, guard},
-                         {dense(guard)},
-                         random_dense_request(c, c.within(6, 12)));
+    rows +=
+        compare_rows(policy{by_margin{}, tokens_per_step{c.within(1, 3)} || reads_entropy, guard},
+                     {dense(guard)},
+                     random_dense_request(c, c.within(6, 12)));
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 3000);
@@ -45,13 +46,17 @@ TEST(neighbour_penalty, goes_with_credit_and_lookahead) {
     const trace_credit<32> credit;
     const auto earns = [&] { return dense_credit(credit.strength, credit.decay, credit.exponent); };
     dense_request q = random_dense_request(c, 8);
-    rows += compare_rows(
-        policy{witness{}, tokens_per_step{1}, guard, credit}, {dense(guard), earns()}, q);
+    rows += compare_rows(policy{by_margin{}, tokens_per_step{1} || reads_entropy, guard, credit},
+                         {dense(guard), earns()},
+                         q);
     q.branches = 3;
-    rows +=
-        compare_rows(policy{witness{}, tokens_per_step{1}, credit, guard, lookahead{.branches = 3}},
-                     {earns(), dense(guard)},
-                     q);
+    rows += compare_rows(policy{by_margin{},
+                                tokens_per_step{1} || reads_entropy,
+                                credit,
+                                guard,
+                                lookahead{.branches = 3}},
+                         {earns(), dense(guard)},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 6000);

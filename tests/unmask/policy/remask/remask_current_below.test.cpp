@@ -114,14 +114,21 @@ TEST(remask_current_below, leaves_every_row_exact) {
     dense_request q = random_dense_request(c, c.within(6, 20));
     const remask_current_below remasks_current{c.real(0.2, 0.9), c.within(0, 6)};
     const tokens_per_step commits{c.within(1, 4)};
-    rows += compare_rows(policy{witness{}, commits, credit, remasks_current}, {earns()}, q);
     rows += compare_rows(
-        policy{witness{}, commits, credit, remasks_current, edit_committed{0.5F}}, {earns()}, q);
+        policy{by_margin{}, commits || reads_entropy, credit, remasks_current}, {earns()}, q);
+    rows += compare_rows(
+        policy{
+            by_margin{}, commits || reads_entropy, credit, remasks_current, edit_committed{0.5F}},
+        {earns()},
+        q);
     q.branches = 3;
-    rows +=
-        compare_rows(policy{witness{}, commits, credit, remasks_current, lookahead{.branches = 3}},
-                     {earns()},
-                     q);
+    rows += compare_rows(policy{by_margin{},
+                                commits || reads_entropy,
+                                credit,
+                                remasks_current,
+                                lookahead{.branches = 3}},
+                         {earns()},
+                         q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 5000);
