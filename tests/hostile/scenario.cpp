@@ -161,6 +161,8 @@ scenario random_scenario(dice& d, case_size size) {
   }
   s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
   s.engine = random_engine(d);
+  // Two that exclude tokens, and have to agree on one.
+  s.engine.has_grammar = s.engine.has_grammar || (s.language && d.chance(0.3));
   s.kind = static_cast<element_kind>(d.within(0, 2));
   s.padding = d.chance(0.5) ? d.within(1, 40) : 0;
   s.offset = d.chance(0.5) ? d.within(1, 5) : 0;

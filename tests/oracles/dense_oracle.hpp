@@ -295,10 +295,10 @@ void expect_batch_changes_nothing(const std::vector<Policy>& policies,
       capacity.branches = std::max(capacity.branches, q[k].branches);
       texts.emplace_back(static_cast<std::size_t>(q[k].geometry.length), 1);
     }
-    session<by_name_type<Policy>> s(q[which[0]].model, capacity);
+    session<Policy> s(q[which[0]].model, capacity);
     for (std::size_t i = 0; i < which.size(); ++i) {
       s.start(static_cast<index_t>(i),
-              by_name(policies[which[i]]),
+              policies[which[i]],
               tokens_view<memory::host>(texts[i]),
               q[which[i]].geometry);
     }

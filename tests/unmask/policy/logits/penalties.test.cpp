@@ -166,11 +166,11 @@ TEST(penalties, do_not_depend_on_the_batch) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     chances c(seed + 4000);
     const auto make = [&c] {
-      return policy{by_margin{},
-                    tokens_per_step{c.within(1, 3)} || reads_entropy,
-                    random_repetition(c),
-                    random_count(c),
-                    trace_credit<>{}};
+      return by_name(policy{by_margin{},
+                            tokens_per_step{c.within(1, 3)} || reads_entropy,
+                            random_repetition(c),
+                            random_count(c),
+                            trace_credit<>{}});
     };
     std::vector<decltype(make())> policies;
     std::vector<dense_request> requests;
