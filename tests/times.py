@@ -17,28 +17,18 @@ SLOWEST = 10
 
 
 def commands(text):
-    """{output: seconds} of a .ninja_log, whose last word about an output counts."""
-    seconds = {}
+    """{output: seconds} of a .ninja_log, whose last word about an output counts, and the seconds of
+    commands before it with other flags."""
+    made, others = {}, 0.0  # {output: (command, seconds)}
     for line in text.splitlines():
         fields = line.split("\t")
         if line.startswith("#") or len(fields) < 5:
             continue
-        seconds[fields[3]] = (int(fields[1]) - int(fields[0])) / 1000
-    return seconds
-
-
-def again(text):
-    """Seconds of commands whose output was made again by another command: with other flags."""
-    made, took = {}, 0.0  # {output: (command, seconds)}
-    for line in text.splitlines():
-        fields = line.split("\t")
-        if line.startswith("#") or len(fields) < 5:
-            continue
-        seconds = (int(fields[1]) - int(fields[0])) / 1000
-        before, its = made.get(fields[3], (fields[4], 0.0))
-        took += its if before != fields[4] else 0.0
-        made[fields[3]] = (fields[4], seconds)
-    return took
+        output, command = fields[3:5]
+        if output in made and made[output][0] != command:
+            others += made[output][1]
+        made[output] = command, (int(fields[1]) - int(fields[0])) / 1000
+    return {output: seconds for output, (_, seconds) in made.items()}, others
 
 
 def target_of(output):
@@ -71,16 +61,15 @@ def table(rows):
 
 
 def report(ninja, ctest, slowest):
-    built, ran = commands(ninja), tests(ctest)
+    (built, others), ran = commands(ninja), tests(ctest)
     text = ""
     for what, seconds, name in (("files", built, name_of), ("tests", ran, str)):
         worst = sorted(((took, name(key)) for key, took in seconds.items()), reverse=True)[:slowest]
         text += f"Slowest {what}, in seconds:\n{table(worst)}"
     text += "Targets, in seconds:\n"
     text += table((total, f"{name} ({files})") for total, files, name in by_target(built))
-    twice = again(ninja)
-    others = f", {twice:.0f} more with other flags" if twice >= 1 else ""
-    return text + (f"Built in {sum(built.values()):.0f} seconds of commands{others}, "
+    more = f", {others:.0f} more with other flags" if others >= 1 else ""
+    return text + (f"Built in {sum(built.values()):.0f} seconds of commands{more}, "
                    f"tested in {sum(ran.values()):.0f}.\n")
 
 

@@ -161,7 +161,7 @@ scenario random_scenario(dice& d, case_size size) {
   }
   s.slots = d.within(1, count + (d.chance(0.2) ? 2 : 0));
   s.engine = random_engine(d);
-  // Two that exclude tokens, and have to agree on one.
+  // More often with a constraint: both exclude tokens.
   s.engine.has_grammar = s.engine.has_grammar || (s.language && d.chance(0.3));
   s.kind = static_cast<element_kind>(d.within(0, 2));
   s.padding = d.chance(0.5) ? d.within(1, 40) : 0;

@@ -140,7 +140,7 @@ class author {
     f.branches = n >= 16 && n < 36;
     f.drafts = n >= 36 && n < 46;
     f.layered = !f.renoises && !f.branches && !f.drafts && d_.chance(0.2);
-    // More often where layers are left out: what a rule remembers of a position meets there.
+    // More often with layer rules: two kinds of state by position meet there.
     f.remasks = !f.renoises && !f.branches && !f.drafts && d_.chance(f.layered ? 0.5 : 0.2);
     f.keeps = !f.renoises && d_.chance(0.2);
     f.draws = !f.renoises && ((f.keeps && f.compares) || d_.chance(0.3));

@@ -171,7 +171,7 @@ UNMASK_HD auto apart(const Body& body, const Argument&... argument) {
 }
 
 /// Calls body(m), apart, if the policy of the slot uses a stage that few policies have. `body` is a
-/// generic lambda, so that it is compiled for policies that have a part of that stage alone.
+/// generic lambda: only policies with a part of that stage compile it.
 template <active_parts::stage Stage, class Policy, class Body>
 UNMASK_HD void when([[maybe_unused]] const slot_memory<Policy>& m,
                     [[maybe_unused]] const Body& body) {

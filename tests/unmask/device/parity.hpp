@@ -71,6 +71,8 @@ void decode_beside(const Policy& policy, const std::vector<index_t>& vocabularie
   EXPECT_GT(steps, 4) << "hardly anything was compared";
 }
 
+/// With logits of each type, in rows of one chunk and of several, and of more than 8,192 columns,
+/// which many multiprocessors share.
 template <class Policy>
 void decode_beside(const Policy& policy) {
   decode_beside<float>(policy, {7, 33, 64, 301});

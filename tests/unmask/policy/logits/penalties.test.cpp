@@ -59,11 +59,11 @@ dense_rule dense(const presence_frequency_penalty<N>& r) {
   }};
 }
 
-template <int N = 32>
+template <int N>
 repetition_penalty<N> random_repetition(chances& c) {
   return {.penalty = c.real(0.5, 2.5), .window = c.within(1, 30), .prompt = c.chance(0.5)};
 }
-template <int N = 32>
+template <int N>
 presence_frequency_penalty<N> random_count(chances& c) {
   return {.presence = c.real(-2.0, 3.0),
           .frequency = c.real(-1.0, 2.0),
@@ -108,10 +108,10 @@ TEST(penalties, go_with_credit) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     chances c(seed + 1000);
-    const auto repetition = random_repetition(c);
-    const auto counts = random_count(c);
+    const auto repetition = random_repetition<8>(c);
+    const auto counts = random_count<2>(c);
     const trace_credit<32> credit;
-    rows += compare_rows(
+    rows += compare_rows<false>(
         policy{by_margin{}, tokens_per_step{1} || reads_entropy, repetition, credit, counts},
         {dense(repetition),
          dense_credit(credit.strength, credit.decay, credit.exponent),
@@ -127,17 +127,17 @@ TEST(penalties, know_the_token_that_lookahead_placed) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     chances c(seed + 2000);
-    const auto repetition = random_repetition(c);
-    const auto counts = random_count(c);
+    const auto repetition = random_repetition<3>(c);
+    const auto counts = random_count<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 4;
-    rows += compare_rows(policy{by_margin{},
-                                tokens_per_step{1} || reads_entropy,
-                                repetition,
-                                counts,
-                                lookahead{.branches = 4}},
-                         {dense(repetition), dense(counts)},
-                         q);
+    rows += compare_rows<false>(policy{by_margin{},
+                                       tokens_per_step{1} || reads_entropy,
+                                       repetition,
+                                       counts,
+                                       lookahead{.branches = 4}},
+                                {dense(repetition), dense(counts)},
+                                q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 2000);
@@ -147,16 +147,16 @@ TEST(penalties, go_with_pipelined_blocks) {
   int rows = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     chances c(seed + 3000);
-    const auto repetition = random_repetition(c);
+    const auto repetition = random_repetition<8>(c);
     dense_request q = random_dense_request(c, 9);
     q.branches = 2;
-    rows += compare_rows(policy{by_margin{},
-                                threshold{0.6F} || reads_entropy,
-                                repetition,
-                                block_pipeline{.at_once = 3},
-                                lookahead{.branches = 2}},
-                         {dense(repetition)},
-                         q);
+    rows += compare_rows<false>(policy{by_margin{},
+                                       threshold{0.6F} || reads_entropy,
+                                       repetition,
+                                       block_pipeline{.at_once = 3},
+                                       lookahead{.branches = 2}},
+                                {dense(repetition)},
+                                q);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
   }
   EXPECT_GT(rows, 500);
@@ -166,11 +166,11 @@ TEST(penalties, do_not_depend_on_the_batch) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     chances c(seed + 4000);
     const auto make = [&c] {
-      return by_name(policy{by_margin{},
-                            tokens_per_step{c.within(1, 3)} || reads_entropy,
-                            random_repetition(c),
-                            random_count(c),
-                            trace_credit<>{}});
+      return policy{by_margin{},
+                    tokens_per_step{c.within(1, 3)} || reads_entropy,
+                    random_repetition<4>(c),
+                    random_count<4>(c),
+                    trace_credit<16>{}};
     };
     std::vector<decltype(make())> policies;
     std::vector<dense_request> requests;
