@@ -476,4 +476,5 @@ document.body.classList.add('empty');
 [...document.querySelectorAll('script.trace')].slice(0, 2).forEach((script, side) => {
   openText(script.textContent.replace(/^\n/, ''), script.title || 'the embedded trace', side);
 });
+frame();  // a page that is only loaded and printed may never be given a frame
 document.documentElement.dataset.ready = 'true';
