@@ -28,7 +28,10 @@ FOLDERS = ["step", "policy", "core", "stats"]
 TESTS = ["mutation/goldens", "unmask/session/*", "unmask/policy/**/*", "unmask/step/*", "unmask/layers/*",
          "unmask/device/*", "unmask/named/*", "unmask/compose/*", "unmask/ranks/*", "unmask/core/*",
          "unmask/stats/*", "unmask/host/*"]
-GOLDENS = ["dynamic_dcu", "es_dllm", "lopa", "row_stats", "rules", "trace"]  # sources of the first
+# Sources beside a test: of all of them, and of the first.
+SUPPORT = ["mutation/main.cpp", "support/emulated_block.cpp", "hostile/written_policy.cpp"]
+GOLDENS = sorted(os.path.relpath(f, f"{ROOT}/tests") for f in glob.glob(f"{ROOT}/tests/goldens/*.cpp")
+                 if not f.endswith("/main.cpp"))
 # One set of row kernels: they decide alike, and compile for long.
 FLAGS = ["-std=c++20", "-Og", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-fmax-errors=0",
          "-fdiagnostics-column-unit=byte",
@@ -103,6 +106,7 @@ class Programs:
                 known = json.load(file)
             self.dropped = {n for n in chosen if self.names[n] in known["dropped"]}
             self.is_same = known["mutants"] == self.fingerprint()
+        self.support = []  # objects of SUPPORT
         self.texts = {}
         self.lock = threading.Lock()
         self.write()
@@ -162,11 +166,9 @@ class Programs:
     def link(self, test):
         """The program of a test file; none of one that needs other sources or libraries."""
         program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")])
-        sources = [test, "mutation/main.cpp"]
-        if test == "mutation/goldens.test.cpp":
-            sources += [f"goldens/{name}.cpp" for name in GOLDENS]
+        sources = [test] + (GOLDENS if test == "mutation/goldens.test.cpp" else [])
         try:
-            objects = [self.compile(f) for f in sources]
+            objects = [self.compile(f) for f in sources] + self.support
             if not os.path.exists(program) or any(
                     os.path.getmtime(o) > os.path.getmtime(program) for o in objects):
                 subprocess.run(["g++", *objects, *LIBRARIES, "-o", program], stderr=subprocess.PIPE, text=True,
@@ -274,6 +276,7 @@ def main():
     tests = [os.path.relpath(t, f"{ROOT}/tests") for pattern in options.tests.split(",")
              for t in sorted(glob.glob(f"{ROOT}/tests/{pattern}.test.cpp", recursive=True))]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        programs.support = list(pool.map(programs.compile, SUPPORT))
         built = [p for p in pool.map(programs.link, tests) if p]
     tests_of = {p: reach(p, options.slowest) for p in built}
 

@@ -151,7 +151,8 @@ TEST(books, agree_with_a_canvas_that_ends_before_its_first_pass) {
 
 // Masks behind the end of a sequence are those of the longer one before it.
 TEST(books, agree_with_a_canvas_in_a_slot_that_a_longer_one_had) {
-  const policy p{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 1}};
+  const auto p =
+      by_name(policy{by_entropy{}, entropy_bound{0.3F}, canvas{.vocab = 12, .steps = 1}});
   session<std::remove_const_t<decltype(p)>> s(
       {.vocab = 12, .mask_token = mask, .suppress_mask = false}, {.length = 6, .window = 6});
   std::vector<token_id> tokens(6);

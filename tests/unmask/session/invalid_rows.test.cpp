@@ -102,7 +102,8 @@ struct canvas_end {
 };
 canvas_end decode_canvas(const std::vector<float>& row, std::uint32_t mask, index_t steps) {
   const auto vocab = static_cast<index_t>(row.size());
-  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = vocab, .steps = steps}};
+  const auto p =
+      by_name(policy{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = vocab, .steps = steps}});
   canvas_end out;
   out.tokens.assign(6, 0);
   session<std::remove_const_t<decltype(p)>> s{
@@ -126,10 +127,10 @@ canvas_end decode_canvas(const std::vector<float>& row, std::uint32_t mask, inde
 
 // The bitmask of the rows of a branch is that of the branch, also for a row of nothing.
 TEST(rows_without_a_finite_logit, commit_the_lowest_token_of_the_branch_that_won) {
-  const policy p{left_to_right{},
-                 tokens_per_step{1},
-                 lookahead{.branches = 1, .anchor_competes = false},
-                 allowed_tokens<2>{.tokens = {1, 2}, .count = 2}};
+  const auto p = by_name(policy{left_to_right{},
+                                tokens_per_step{1},
+                                lookahead{.branches = 1, .anchor_competes = false},
+                                allowed_tokens<2>{.tokens = {1, 2}, .count = 2}});
   std::vector<token_id> tokens(3);
   session<std::remove_const_t<decltype(p)>> s{{.vocab = 4, .mask_token = 3},
                                               {.length = 3, .window = 3, .branches = 1}};
@@ -191,7 +192,8 @@ TEST(a_canvas, without_valid_rows_ends_with_the_lowest_token_that_is_allowed) {
 }
 
 TEST(a_canvas, that_ends_before_its_first_step_holds_eos_tokens) {
-  const policy p{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = 8}, stop_at_eos{}};
+  const auto p =
+      by_name(policy{by_entropy{}, entropy_bound{0.1F}, canvas{.vocab = 8}, stop_at_eos{}});
   std::vector<token_id> tokens = {5, 1, 6, 6, 2};
   session<std::remove_const_t<decltype(p)>> s{
       {.vocab = 8, .mask_token = 0, .eos_token = 1, .suppress_mask = false},

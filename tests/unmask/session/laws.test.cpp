@@ -128,7 +128,7 @@ TEST(logits, may_have_their_columns_permuted) {
     comparisons sum;
     tokens_of plain(12, 0);
     naive_decoder beside(request, plain);
-    const policy p{by_confidence{}, a};
+    const auto p = by_name(policy{by_confidence{}, a});
     session s{p, request.model, tokens_view<memory::host>(plain), request.geometry};
     decode_beside<float>(s, plain, beside, fake, {}, unedited{}, sum);
     ASSERT_FALSE(HasFailure());

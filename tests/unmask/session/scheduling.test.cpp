@@ -16,6 +16,7 @@
 namespace {
 
 using namespace unmask;
+using unmask::testing::by_name;
 
 constexpr model_info model{.vocab = 13, .mask_token = 0};
 constexpr sequence_shape shape{.prompt_length = 2, .length = 18, .block_length = 6};
@@ -64,7 +65,7 @@ std::vector<std::vector<token_id>> decode(const Policy& p, const auto& failures)
 }
 
 void expect_no_effect(const auto& composed) {
-  const auto p = unmask::testing::by_name(composed);
+  const auto p = by_name(composed);
   EXPECT_EQ(decode(p, [](int) { return 0; }), decode(p, [](int pass) { return pass % 3; }));
 }
 
@@ -77,7 +78,7 @@ TEST(Abandon, ChangesNoDecode) {
 }
 
 TEST(Abandon, LetsSequencesLeaveAndJoinInMidStep) {
-  const policy greedy{by_confidence{}, tokens_per_step{1}};
+  const auto greedy = by_name(policy{by_confidence{}, tokens_per_step{1}});
   std::vector<std::vector<token_id>> tokens(2, std::vector<token_id>(18, 3));
   session<std::remove_const_t<decltype(greedy)>> s(model,
                                                    {.sequences = 2, .length = 18, .window = 6});
@@ -95,7 +96,7 @@ TEST(Abandon, LetsSequencesLeaveAndJoinInMidStep) {
 }
 
 TEST(Abandon, IsRefusedWithoutARequestAndAfterRead) {
-  const policy greedy{by_confidence{}, tokens_per_step{1}};
+  const auto greedy = by_name(policy{by_confidence{}, tokens_per_step{1}});
   std::vector<token_id> tokens(18, 3);
   session s(greedy, model, tokens_view<memory::host>{tokens.data(), 18}, shape);
   EXPECT_THROW(s.abandon(), std::logic_error);
@@ -111,7 +112,8 @@ TEST(Abandon, IsRefusedWithoutARequestAndAfterRead) {
 }
 
 TEST(CancelRequest, EndsItsSequencesAndFreesTheirSlots) {
-  const policy branches{by_confidence{}, threshold{0.4F} || tokens_per_step{1}, lookahead{2}};
+  const auto branches =
+      by_name(policy{by_confidence{}, threshold{0.4F} || tokens_per_step{1}, lookahead{2}});
   std::vector<std::vector<token_id>> tokens(3, std::vector<token_id>(18, 3));
   session<std::remove_const_t<decltype(branches)>> s(
       model, {.sequences = 3, .length = 18, .window = 6, .branches = 2});
@@ -201,7 +203,7 @@ std::vector<std::vector<token_id>> decode_some(const Policy& p, const auto& chos
 }
 
 void expect_equal_in_parts(const auto& composed) {
-  const auto p = unmask::testing::by_name(composed);
+  const auto p = by_name(composed);
   const auto together = decode_some(p, [](int) { return slots{0, 1, 2}; });
   EXPECT_EQ(together, decode_some(p, [](int pass) { return slots{pass % 3}; }));
   EXPECT_EQ(together, decode_some(p, [](int pass) {
@@ -223,7 +225,7 @@ TEST(NextOfSlots, DecodesEachSequenceAsInAFullBatch) {
 }
 
 TEST(NextOfSlots, ReturnsNothingIfNoneOfThemRuns) {
-  const policy greedy{by_confidence{}, tokens_per_step{1}};
+  const auto greedy = by_name(policy{by_confidence{}, tokens_per_step{1}});
   std::vector<token_id> tokens(18, 3);
   session<std::remove_const_t<decltype(greedy)>> s(model,
                                                    {.sequences = 2, .length = 18, .window = 6});
@@ -235,7 +237,7 @@ TEST(NextOfSlots, ReturnsNothingIfNoneOfThemRuns) {
 }
 
 TEST(NextOfSlots, RefusesWrongSlotsAndARequestThatIsOut) {
-  const policy greedy{by_confidence{}, tokens_per_step{1}};
+  const auto greedy = by_name(policy{by_confidence{}, tokens_per_step{1}});
   std::vector<token_id> tokens(18, 3);
   session<std::remove_const_t<decltype(greedy)>> s(model,
                                                    {.sequences = 2, .length = 18, .window = 6});

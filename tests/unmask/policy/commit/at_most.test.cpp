@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "support/by_name.hpp"
 #include "support/fixed_rows.hpp"
 
 namespace unmask::testing::at_most_test {
@@ -144,8 +145,8 @@ TEST(at_most, nests_and_counts_at_each_place_for_itself) {
 
 // One count for the step, whatever the blocks; each forced block still commits a token.
 TEST(at_most, counts_over_all_active_blocks) {
-  const policy p{
-      by_confidence{}, at_most{3, threshold{0.1F}}, block_pipeline{.add = 0.0F, .at_once = 3}};
+  const auto p = by_name(policy{
+      by_confidence{}, at_most{3, threshold{0.1F}}, block_pipeline{.add = 0.0F, .at_once = 3}});
   std::vector<double> confidences;
   for (int i = 0; i < 24; ++i) {
     confidences.push_back(0.3 + 0.02 * ((i * 7) % 24));

@@ -294,7 +294,7 @@ TEST(at_frontier, counts_its_field_from_the_end_of_the_prompt) {
 // does.
 TEST(at_frontier, without_a_token_goes_on_from_the_frontier) {
   std::vector<token_id> text(4, 1);
-  session s{policy{by_confidence{}, at_frontier{}},
+  session s{by_name(policy{by_confidence{}, at_frontier{}}),
             model_info{.vocab = 3, .mask_token = 0},
             tokens_view<memory::host>(text),
             sequence_shape{.length = 4, .block_length = 4}};

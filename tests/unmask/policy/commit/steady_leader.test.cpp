@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 #include "support/observed_decode.hpp"
 
@@ -122,7 +123,7 @@ TEST(steady_leader, commits_what_has_led_for_so_many_steps) {
     if (wanted.empty()) {
       continue;
     }
-    const policy p{left_to_right{}, steady_leader{steps}, single_block{}};
+    const auto p = by_name(policy{left_to_right{}, steady_leader{steps}, single_block{}});
     std::vector<token_id> tokens(static_cast<std::size_t>(length), vocab - 1);
     session<std::remove_const_t<decltype(p)>> s{
         model.info(), {.sequences = 1, .length = length, .window = length}};
@@ -143,8 +144,8 @@ TEST(steady_leader, decides_by_name_as_the_part_does) {
     dice d(seed);
     const index_t length = d.within(4, 14);
     const scripted model = random_script(d, length);
-    const policy p{
-        by_confidence{}, steady_leader{2} && threshold{0.2F}, eos_penalty{0.5F}, single_block{}};
+    const auto p = by_name(policy{
+        by_confidence{}, steady_leader{2} && threshold{0.2F}, eos_penalty{0.5F}, single_block{}});
     model_info info = model.info();
     info.eos_token = 2;
     std::vector<token_id> tokens(static_cast<std::size_t>(length), vocab - 1);

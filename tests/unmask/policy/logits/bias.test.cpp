@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::bias_test {
 namespace {
@@ -129,7 +130,7 @@ TEST(logit_bias, of_minus_infinity_bans_a_token_for_good) {
     q.logits.love = 0.7;
     q.logits.loved = banned;
     std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-    session s{policy{by_entropy{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}},
+    session s{by_name(policy{by_entropy{}, tokens_per_step{2}, logit_bias<1>{{{banned, ban}}}}),
               q.model,
               tokens_view<memory::host>(text),
               q.geometry};

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "oracles/dense_oracle.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::testing::neighbour_penalty_test {
 namespace {
@@ -108,7 +109,7 @@ TEST(no_equal_neighbours, keep_the_more_confident_one) {
   const model_info model{.vocab = 3, .mask_token = 2};
   const auto decode = [&](const std::vector<float>& best) {
     std::vector<token_id> text(best.size(), 0);
-    session s{policy{by_confidence{}, tokens_per_step{9}, no_equal_neighbours{}},
+    session s{by_name(policy{by_confidence{}, tokens_per_step{9}, no_equal_neighbours{}}),
               model,
               tokens_view<memory::host>(text),
               sequence_shape{.length = static_cast<index_t>(best.size()), .block_length = 9}};

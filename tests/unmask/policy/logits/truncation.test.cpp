@@ -21,6 +21,7 @@
 
 #include "oracles/dense_oracle.hpp"
 #include "oracles/naive_truncation.hpp"
+#include "support/by_name.hpp"
 #include "support/dice.hpp"
 #include "support/draws.hpp"
 #include "support/instruction_sets.hpp"
@@ -74,7 +75,7 @@ struct one_step {
 };
 
 template <class Policy>
-one_step decode_once(const Policy& p,
+one_step decode_once(const Policy& composed,
                      const std::vector<std::vector<float>>& rows,
                      std::uint64_t seed,
                      const on_host& where = {}) {
@@ -86,9 +87,10 @@ one_step decode_once(const Policy& p,
   for (const auto& row : rows) {
     logits.insert(logits.end(), row.begin(), row.end());
   }
-  session<Policy> s({.vocab = vocab, .mask_token = vocab - 1},
-                    {.sequences = 1, .length = count, .window = count},
-                    where);
+  const auto p = by_name(composed);
+  session<by_name_type<Policy>> s({.vocab = vocab, .mask_token = vocab - 1},
+                                  {.sequences = 1, .length = count, .window = count},
+                                  where);
   s.start(0,
           p,
           tokens_view<memory::host>(r.tokens),
@@ -471,7 +473,7 @@ TEST(truncation, cuts_off_the_row_as_penalties_have_edited_it) {
            d.chance(0.2) ? static_cast<float>(-infinity) : static_cast<float>(d.real(-4.0, 4.0))};
       z[static_cast<std::size_t>(b.token)] += static_cast<double>(b.bias);
     }
-    const policy p{onlooker{},
+    const policy p{onlooker_of_kept{},
                    tokens_per_step{1},
                    sampling{},
                    top_k{rules.tokens},
@@ -509,7 +511,7 @@ TEST(truncation, cuts_off_what_allowed_tokens_leaves) {
       v = d.within(0, vocab - 2);
       z[static_cast<std::size_t>(v)] = static_cast<double>(row[static_cast<std::size_t>(v)]);
     }
-    const policy p{onlooker{},
+    const policy p{onlooker_of_kept{},
                    tokens_per_step{1},
                    top_k{rules.tokens},
                    top_p{rules.mass},
@@ -543,24 +545,24 @@ TEST(truncation, is_the_same_for_any_batch) {
       requests.back().geometry.seed = c.bits();
     }
     const auto penalised = [&c] {
-      return policy{by_confidence{},
-                    tokens_per_step{2},
-                    sampling{},
-                    top_p{c.real(0.1, 0.99)},
-                    confidence_after_truncation{},
-                    presence_frequency_penalty<4>{.presence = c.real(0.0, 1.0)}};
+      return by_name(policy{by_confidence{},
+                            tokens_per_step{2},
+                            sampling{},
+                            top_p{c.real(0.1, 0.99)},
+                            confidence_after_truncation{},
+                            presence_frequency_penalty<>{.presence = c.real(0.0, 1.0)}});
     };
     expect_batch_changes_nothing(std::vector{penalised(), penalised(), penalised()}, requests);
     for (dense_request& r : requests) {
       r.branches = 2;
     }
     const auto branching = [&c] {
-      return policy{by_entropy{},
-                    tokens_per_step{2},
-                    sampling{},
-                    top_k{c.within(1, 99)},
-                    min_p{c.real(0.0, 0.2)},
-                    lookahead{.branches = 2}};
+      return by_name(policy{by_entropy{},
+                            tokens_per_step{2},
+                            sampling{},
+                            top_k{c.within(1, 99)},
+                            min_p{c.real(0.0, 0.2)},
+                            lookahead{.branches = 2}});
     };
     expect_batch_changes_nothing(std::vector{branching(), branching(), branching()}, requests);
   }
@@ -569,8 +571,11 @@ TEST(truncation, is_the_same_for_any_batch) {
 // Dream at temperature 0: the best token, by its probability among the kept.
 TEST(truncation, without_a_draw_changes_the_confidence_only) {
   const std::vector<float> row = {1.0F, 3.0F, 2.5F, 0.0F, -1.0F, 9.0F};
-  const policy p{
-      onlooker{}, tokens_per_step{1}, temperature{0.5F}, top_k{2}, confidence_after_truncation{}};
+  const policy p{onlooker_of_kept{},
+                 tokens_per_step{1},
+                 temperature{0.5F},
+                 top_k{2},
+                 confidence_after_truncation{}};
   const one_step r = decode_once(p, {row}, 1);
   EXPECT_EQ(r.tokens[0], 1);
   EXPECT_NEAR(r.seen[0].confidence, 1.0 / (1.0 + std::exp(-1.0)), 1e-6);
@@ -582,10 +587,10 @@ TEST(truncation, goes_with_a_canvas) {
   const std::vector<float> row = {1.0F, 0.5F, 0.0F, -3.0F, -4.0F};
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     std::vector<token_id> text(3, 0);
-    session s{policy{by_entropy{},
-                     entropy_bound{9.0F},
-                     canvas{.vocab = 5, .steps = 4, .certain = 0.0F},
-                     top_k{2}},
+    session s{by_name(policy{by_entropy{},
+                             entropy_bound{9.0F},
+                             canvas{.vocab = 5, .steps = 4, .certain = 0.0F},
+                             top_k{2}}),
               model_info{.vocab = 5, .mask_token = 0, .suppress_mask = false},
               tokens_view<memory::host>(text),
               sequence_shape{.length = 3, .seed = seed}};

@@ -127,7 +127,8 @@ TEST(edit_committed, the_threshold_is_strict) {
 TEST(edit_committed, fixed_positions_stay_as_they_are) {
   std::vector<token_id> tokens{5, 5, 5, 5, 5, 5};
   const std::vector<std::uint8_t> editable{0, 1, 0, 1, 0, 0};
-  const policy p{by_confidence{}, unmask::threshold{0.5F}, edit_committed{}, edited_blocks{3}};
+  const auto p =
+      by_name(policy{by_confidence{}, unmask::threshold{0.5F}, edit_committed{}, edited_blocks{3}});
   session<std::remove_const_t<decltype(p)>> s{restless{}.info(), {.length = 6, .window = 2}};
   s.start(0,
           p,

@@ -137,9 +137,9 @@ TEST(remask_current_below, leaves_every_row_exact) {
 // Steps of two commits may each remask one token at no cost; the allowance is used behind that.
 TEST(remask_current_below, uses_its_allowance_for_more_than_a_step_may_remask_anyway) {
   std::vector<token_id> text(8, 0);
-  session s{policy{left_to_right{},
-                   tokens_per_step{2},
-                   remask_current_below{.confidence = 0.4F, .allowance = 1}},
+  session s{by_name(policy{left_to_right{},
+                           tokens_per_step{2},
+                           remask_current_below{.confidence = 0.4F, .allowance = 1}}),
             small_model,
             tokens_view<memory::host>(text),
             sequence_shape{.length = 8, .block_length = 8}};
