@@ -2,6 +2,8 @@
 // The lines of unmask_goldens, a test each.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +20,14 @@ struct checked_line {
 
 std::vector<checked_line> checked_lines() {
   std::vector<checked_line> lines;
-  for (const char* const file : {"commit_rules", "dynamic_dllm", "es_dllm", "lopa", "stats"}) {
-    for (const node& line : read_json_lines(golden_file(std::string(file) + ".jsonl"))) {
+  std::set<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(golden_file(""))) {
+    if (file.path().extension() == ".jsonl") {
+      files.insert(file.path().string());
+    }
+  }
+  for (const std::string& file : files) {
+    for (const node& line : read_json_lines(file)) {
       for (const rule& r : supported_rules()) {
         if (r.name == line.get<std::string>("rule")) {
           lines.push_back({line, r});
