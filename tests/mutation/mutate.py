@@ -37,6 +37,7 @@ FLAGS = ["-std=c++20", "-Og", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-
          "-fdiagnostics-column-unit=byte",
          f"-I{ROOT}/include", f"-I{ROOT}/tests", f"-I{ROOT}/examples",
          "-isystem", "/usr/include/eigen3", f'-DUNMASK_TEST_DATA="{ROOT}/tests/data"',
+         f'-DUNMASK_TEST_CASES="{ROOT}/tests/cases"',
          f'-DUNMASK_EXAMPLES_DIR="{ROOT}/examples"']
 LIBRARIES = ["-lgmock", "-lgtest", "-pthread"]
 FAKE_CUDA = [f"-I{ROOT}/tests/unmask/device/fake_cuda", "-I/usr/local/cuda/include"]

@@ -184,6 +184,9 @@ void decode_constrained(Session& session,
     for (const commit_entry& e : session.committed(0)) {
       ASSERT_GT(e.position, last);
       last = e.position;
+      for (const commit_entry& other : session.committed(0)) {  // law: decided and filled alike
+        ASSERT_TRUE(other.block != e.block || other.block_step == e.block_step);
+      }
       committed += e.token == l.model.mask_token ? 0 : 1;
       x[static_cast<std::size_t>(e.position)] = e.token == l.model.mask_token ? no_token : e.token;
     }

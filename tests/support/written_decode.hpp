@@ -207,6 +207,28 @@ inline std::string layers_of(named_session::layer_pass& pass,
   return all;
 }
 
+// Law: a step reports the tokens that it wrote, in ascending order, and those alone.
+inline void check_reported(std::span<const commit_entry> committed,
+                           std::vector<token_id> before,
+                           const std::vector<token_id>& after) {
+  index_t last = -1;
+  for (const commit_entry& c : committed) {
+    if (c.position <= last) {
+      throw std::logic_error("position " + std::to_string(c.position) + " is reported after " +
+                             std::to_string(last));
+    }
+    last = c.position;
+    before[std::size_t(c.position)] = c.token;
+  }
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (before[i] != after[i]) {
+      throw std::logic_error("position " + std::to_string(i) + " has token " +
+                             std::to_string(after[i]) + ", but with its reports " +
+                             std::to_string(before[i]));
+    }
+  }
+}
+
 /// Decodes on the host, or on a stream, where a decode has no layers.
 /// Errors: those of the text and of the session; std::runtime_error for a decode of 100 passes.
 template <class Backend = on_host>
@@ -276,11 +298,16 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
         }
       }
     }
+    const std::vector<token_id> before = tokens;
     session->supply(
         rows_view<float, Backend::space>(logits.data(),
                                          static_cast<index_t>(logits.size()) / (masked_letter + 1),
                                          masked_letter + 1));
-    static_cast<void>(session->report(0));  // the step is done, and the tokens are there
+    const ending end = session->report(0).end;  // the step is done, and the tokens are there
+    if (end != ending::eos_token && !parts.draw.has_canvas && !step::reconsiders_now(parts) &&
+        !step::rewrites_blocks_now(parts)) {
+      check_reported(session->committed(0), before, tokens);
+    }
     for (const commit_entry& c : session->committed(0)) {
       seen.probability = rounded(std::exp(double(c.log_probability)));
       if (pass_number == 0) {

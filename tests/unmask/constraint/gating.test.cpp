@@ -103,6 +103,25 @@ TEST(gating, that_admits_nothing_commits_the_best_candidate_of_each_step) {
   EXPECT_EQ(r.refused, 2 + 2 + 2 + 2 + 1);  // all but the best of each step
 }
 
+struct always {
+  static constexpr statistics required = stat::none;
+  bool admits(index_t, token_id, const auto&) const { return true; }
+};
+
+TEST(gating, that_admits_everything_changes_nothing) {
+  std::vector<token_id> a;
+  std::vector<token_id> b;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const sequence_report gated =
+        decode(policy{by_confidence{}, tokens_per_step{3}, always{}}, seed, a);
+    const sequence_report free = decode(policy{by_confidence{}, tokens_per_step{3}}, seed, b);
+    EXPECT_EQ(a, b);
+    EXPECT_EQ(gated.forwards, 2);
+    EXPECT_EQ(free.forwards, 2);
+    EXPECT_EQ(gated.refused + gated.forced, 0);
+  }
+}
+
 struct by_rank {
   static constexpr statistics required = stat::none;
   struct sequence_state {
@@ -149,6 +168,15 @@ TEST(gating, goes_with_constraints) {
     EXPECT_TRUE(r.constraint_met);
     EXPECT_TRUE(l.has(tokens));
   }
+  // Refused positions that are not read again still leave one to commit.
+  const constrained_field again{
+      .language = &c, .first = 0, .last = 2, .fill = false, .read_again = true};
+  std::vector<token_id> tokens;
+  const sequence_report r =
+      decode(policy{by_confidence{}, tokens_per_step{3}, never{}}, 1, tokens, {&again, 1});
+  EXPECT_EQ(r.forwards, length);
+  EXPECT_EQ(r.committed, length);
+  EXPECT_TRUE(r.constraint_met);
 }
 
 }  // namespace

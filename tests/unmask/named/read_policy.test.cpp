@@ -3,6 +3,7 @@
 #include <unmask/named/read_policy.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
 #include <unmask/policy/presets/methods.hpp>
+#include <unmask/session.hpp>
 
 #include <gmock/gmock.h>
 

@@ -279,6 +279,12 @@ TEST(start, refuses_options_that_cannot_work) {
                    g,
                    {.editable = few, .suppressed = {}},
                    {"start_options::editable", "got 5", "sequence_shape::length = 6"});
+  const std::vector<std::uint8_t> unknown = {1, 0, 2, 1, 3, 1};
+  expect_bad_start(careful,
+                   careful,
+                   g,
+                   {.editable = unknown, .suppressed = {}},
+                   {"start_options::editable", "got 3", "0 (fixed), 1 (masked) or 2 (committed)"});
   for (const token_id v : {-1, 9, no_token}) {
     SCOPED_TRACE(v);
     const tokens_of suppressed = {3, v};
