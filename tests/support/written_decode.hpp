@@ -229,6 +229,45 @@ inline void check_reported(std::span<const commit_entry> committed,
   }
 }
 
+// Law: positions from the first one on are frozen, and keep the tokens that they have by then.
+inline void
+check_frozen(std::vector<token_id>& frozen, range more, const std::vector<token_id>& tokens) {
+  if (more.first != 0 || more.last > static_cast<index_t>(tokens.size())) {
+    throw std::logic_error("frozen from position " + std::to_string(more.first) + " to " +
+                           std::to_string(more.last));
+  }
+  for (std::size_t i = frozen.size(); i < std::size_t(more.last); ++i) {
+    frozen.push_back(tokens[i]);
+  }
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    if (frozen[i] != tokens[i] || tokens[i] == masked_letter) {
+      throw std::logic_error("position " + std::to_string(i) + " changes, which was frozen");
+    }
+  }
+}
+
+// Laws: the candidates that were written are the tokens that the step reports, and only rows of NaN
+// are invalid.
+inline void check_candidates(std::span<const candidate_entry> candidates,
+                             std::span<const commit_entry> committed,
+                             bool has_nan) {
+  index_t open = 0;
+  for (const commit_entry& e : committed) {
+    open += e.token == masked_letter ? 0 : 1;  // a position that was masked again
+  }
+  for (const candidate_entry& c : candidates) {
+    for (const commit_entry& e : committed) {
+      open -= c.committed && e.position == c.position && e.token == c.token ? 1 : 0;
+    }
+    if (c.outcome == candidate_outcome::invalid && !has_nan) {
+      throw std::logic_error("the row of position " + std::to_string(c.position) + " is invalid");
+    }
+  }
+  if (open != 0) {
+    throw std::logic_error(std::to_string(open) + " reported tokens are of no candidate");
+  }
+}
+
 /// Decodes on the host, or on a stream, where a decode has no layers.
 /// Errors: those of the text and of the session; std::runtime_error for a decode of 100 passes.
 template <class Backend = on_host>
@@ -240,6 +279,8 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
   // The smallest that it can have: positions of different blocks share their memory.
   const sequence_shape shape{
       .prompt_length = s.start(), .length = s.length(), .block_length = s.block_length};
+  session_capacity capacity = unmask::detail::capacity_for(parts, s.length(), shape);
+  capacity.trace = true;
   const auto session = testing::make_bound(parts,
                                            {.vocab = masked_letter + 1,
                                             .mask_token = masked_letter,
@@ -248,7 +289,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
                                             .layers = s.layers,
                                             .causal_attention = true,
                                             .shadow_attention = true},
-                                           detail::capacity_for(parts, s.length(), shape),
+                                           capacity,
                                            where);
   std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
   for (std::size_t i = 0; i < s.prompt.size(); ++i) {
@@ -264,6 +305,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
   std::vector<std::vector<float>> stored(std::size_t(s.layers),
                                          std::vector<float>(tokens.size() * 2));
   decode_seen seen;
+  std::vector<token_id> frozen;
   while (const auto request = session->next()) {
     const std::size_t pass_number = seen.states.size();
     if (pass_number == 100) {
@@ -299,6 +341,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
       }
     }
     const std::vector<token_id> before = tokens;
+    check_frozen(frozen, planned.freeze, before);
     session->supply(
         rows_view<float, Backend::space>(logits.data(),
                                          static_cast<index_t>(logits.size()) / (masked_letter + 1),
@@ -307,6 +350,13 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
     if (end != ending::eos_token && !parts.draw.has_canvas && !step::reconsiders_now(parts) &&
         !step::rewrites_blocks_now(parts)) {
       check_reported(session->committed(0), before, tokens);
+    }
+    bool has_nan = false;
+    for (const auto& row : rows) {
+      has_nan = has_nan || std::isnan(row[0]);
+    }
+    if (!step::rewrites_blocks_now(parts)) {
+      check_candidates(session->candidates(0), session->committed(0), has_nan);
     }
     for (const commit_entry& c : session->committed(0)) {
       seen.probability = rounded(std::exp(double(c.log_probability)));
@@ -319,6 +369,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
         seen.reports.push_back(rounded(p.probability));
       }
     }
+    check_frozen(frozen, {}, tokens);
     std::string state;
     for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
       state += tokens[i] == masked_letter ? '_' : static_cast<char>('a' + tokens[i]);

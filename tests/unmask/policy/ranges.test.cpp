@@ -2,6 +2,7 @@
 // The ends of the ranges that the check() of a part knows: the last value that is still taken, and
 // the next one. Ranges of single knobs are those of core/knob.
 #include <unmask/policy/commit/threshold_calibrator.hpp>
+#include <unmask/policy/remask/joint_threshold_indel.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -54,12 +55,26 @@ TEST(range, of_a_list_has_its_capacity) {
     EXPECT_EQ(takes(allowed_tokens<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
     EXPECT_EQ(takes(stop_sequence<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
     EXPECT_EQ(takes(probability_of<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
+    EXPECT_EQ(takes(block_at_delimiter<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
   }
   EXPECT_TRUE(takes(stop_sequence<3>{.tokens = {0, no_token, no_token}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {0, no_token, 0}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {0, no_token, 1}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {no_token, 1, 2}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {-5, 1, 2}}));
+}
+
+TEST(range, of_tokens_that_edit_text_are_other_tokens_than_the_mask) {
+  for (const token_id v : {-1, 0, 8}) {
+    EXPECT_TRUE(takes(joint_threshold_indel{.erase_token = v})) << v;
+    EXPECT_TRUE(takes(joint_threshold_indel{.insert_token = v})) << v;
+  }
+  for (const token_id v : {9, 10}) {
+    EXPECT_FALSE(takes(joint_threshold_indel{.erase_token = v})) << v;
+    EXPECT_FALSE(takes(joint_threshold_indel{.insert_token = v})) << v;
+  }
+  EXPECT_FALSE(takes(joint_threshold_indel{.erase_token = 3, .insert_token = 3}));
+  EXPECT_TRUE(takes(joint_threshold_indel{.erase_token = 3, .insert_token = 4}));
 }
 
 TEST(range, of_a_bias_is_finite_or_minus_infinity) {
