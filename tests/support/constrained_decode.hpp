@@ -213,6 +213,7 @@ void decode_constrained(Session& session,
         }
         ASSERT_TRUE(usable == 1 || restricted) << "position " << c.position;
         ASSERT_EQ(c.log_probability, 0.0F);
+        ASSERT_EQ(c.confidence, 1.0F);
       }
     }
     ASSERT_TRUE(any_string()) << [&] {

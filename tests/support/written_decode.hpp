@@ -255,7 +255,13 @@ inline void check_candidates(std::span<const candidate_entry> candidates,
   for (const commit_entry& e : committed) {
     open += e.token == masked_letter ? 0 : 1;  // a position that was masked again
   }
+  index_t last = -1;
   for (const candidate_entry& c : candidates) {
+    if (c.position <= last) {
+      throw std::logic_error("position " + std::to_string(c.position) + " is reported after " +
+                             std::to_string(last));
+    }
+    last = c.position;
     for (const commit_entry& e : committed) {
       open -= c.committed && e.position == c.position && e.token == c.token ? 1 : 0;
     }
@@ -354,6 +360,10 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
     bool has_nan = false;
     for (const auto& row : rows) {
       has_nan = has_nan || std::isnan(row[0]);
+    }
+    if (parts.draw.has_canvas && end == ending::running &&
+        session->candidates(0).size() != std::size_t(planned.score.size())) {
+      throw std::logic_error("a position of the canvas is not reported");
     }
     if (!step::rewrites_blocks_now(parts)) {
       check_candidates(session->candidates(0), session->committed(0), has_nan);
