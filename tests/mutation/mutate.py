@@ -27,7 +27,7 @@ FOLDERS = ["step", "policy", "core", "stats"]
 # Tests of decisions. The others test what these four folders do not have, or take minutes.
 TESTS = ["mutation/goldens", "unmask/session/*", "unmask/policy/**/*", "unmask/step/*", "unmask/layers/*",
          "unmask/device/*", "unmask/named/*", "unmask/compose/*", "unmask/ranks/*", "unmask/core/*",
-         "unmask/stats/*", "unmask/host/*"]
+         "unmask/stats/*", "unmask/host/*", "unmask/constraint/*", "unmask/trace/*", "unmask/tune/*"]
 # Sources beside a test: of all of them, and of the first.
 SUPPORT = ["mutation/main.cpp", "support/emulated_block.cpp", "hostile/written_policy.cpp"]
 GOLDENS = sorted(os.path.relpath(f, f"{ROOT}/tests") for f in glob.glob(f"{ROOT}/tests/goldens/*.cpp")

@@ -326,6 +326,13 @@ TEST(replay, refuses_a_sequence_of_another_shape) {
                 session s{empty, info_of(model), std::span(tokens).first(35), shape};
               }),
               refused("replay::trace", "replay_table"));
+  EXPECT_THAT(([&] {
+                replay_view moving = table.view();
+                moving.moves_text = true;
+                const policy of_moving{replay{moving}};
+                session s{of_moving, info_of(model), std::span(tokens).first(35), shape};
+              }),
+              refused("replay::trace", "named_policy::replaying()"));
   EXPECT_THAT([&] { static_cast<void>(replay_table(t, 1)); }, refused("1 sequences", "index 1"));
 }
 
