@@ -80,6 +80,7 @@ void expect_greedy(const Policy& policy, const speculation& s) {
     EXPECT_LE(pass.query.first, cached) << "K/V of a position that no pass computed";
     EXPECT_EQ(pass.keys.first, 0);
     EXPECT_EQ(pass.keys.last, pass.query.last);
+    EXPECT_EQ(decode.planned(0).freeze, (range{0, pass.query.first}));
     cached = pass.attention == attention_kind::causal ? pass.query.last : pass.query.first;
     const std::vector<float> logits = s.engine.rows(*request, x);
     decode.supply(host_logits<float>(logits.data(), request->rows, s.engine.vocab));
