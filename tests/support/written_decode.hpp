@@ -207,17 +207,24 @@ inline std::string layers_of(named_session::layer_pass& pass,
   return all;
 }
 
-// Law: a step reports the tokens that it wrote, in ascending order, and those alone.
+// Law: the entries of a report have ascending positions.
+void check_ascending(const auto& entries) {
+  index_t last = -1;
+  for (const auto& e : entries) {
+    if (e.position <= last) {
+      throw std::logic_error("position " + std::to_string(e.position) + " is reported after " +
+                             std::to_string(last));
+    }
+    last = e.position;
+  }
+}
+
+// Law: a step reports the tokens that it wrote, and those alone.
 inline void check_reported(std::span<const commit_entry> committed,
                            std::vector<token_id> before,
                            const std::vector<token_id>& after) {
-  index_t last = -1;
+  check_ascending(committed);
   for (const commit_entry& c : committed) {
-    if (c.position <= last) {
-      throw std::logic_error("position " + std::to_string(c.position) + " is reported after " +
-                             std::to_string(last));
-    }
-    last = c.position;
     before[std::size_t(c.position)] = c.token;
   }
   for (std::size_t i = 0; i < after.size(); ++i) {
@@ -251,17 +258,12 @@ check_frozen(std::vector<token_id>& frozen, range more, const std::vector<token_
 inline void check_candidates(std::span<const candidate_entry> candidates,
                              std::span<const commit_entry> committed,
                              bool has_nan) {
+  check_ascending(candidates);
   index_t open = 0;
   for (const commit_entry& e : committed) {
     open += e.token == masked_letter ? 0 : 1;  // a position that was masked again
   }
-  index_t last = -1;
   for (const candidate_entry& c : candidates) {
-    if (c.position <= last) {
-      throw std::logic_error("position " + std::to_string(c.position) + " is reported after " +
-                             std::to_string(last));
-    }
-    last = c.position;
     for (const commit_entry& e : committed) {
       open -= c.committed && e.position == c.position && e.token == c.token ? 1 : 0;
     }
