@@ -545,12 +545,12 @@ TEST(truncation, is_the_same_for_any_batch) {
       requests.back().geometry.seed = c.bits();
     }
     const auto penalised = [&c] {
-      return by_name(policy{by_confidence{},
-                            tokens_per_step{2},
-                            sampling{},
-                            top_p{c.real(0.1, 0.99)},
-                            confidence_after_truncation{},
-                            presence_frequency_penalty<>{.presence = c.real(0.0, 1.0)}});
+      return policy{by_confidence{},
+                    tokens_per_step{2},
+                    sampling{},
+                    top_p{c.real(0.1, 0.99)},
+                    confidence_after_truncation{},
+                    presence_frequency_penalty<4>{.presence = c.real(0.0, 1.0)}};
     };
     expect_batch_changes_nothing(std::vector{penalised(), penalised(), penalised()}, requests);
     for (dense_request& r : requests) {
