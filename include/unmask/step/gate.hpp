@@ -317,6 +317,7 @@ UNMASK_HD void write_placed(const slot_memory<Policy>& m, const placed_tokens& p
     }
     --s.view.masked_count;
     ++s.view.changed;
+    ++s.view.new_commits;
     s.view.first_changed = math::min(s.view.first_changed, p.position);
     ++report.committed;
     ++(p.is_certain ? report.filled : report.forced);

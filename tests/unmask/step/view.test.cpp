@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a part sees of a step in sequence_view, beside what the step wrote.
+#include <unmask/constraint.hpp>
+#include <unmask/policy/beam.hpp>
+#include <unmask/unmask.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "support/constrained_decode.hpp"
+#include "support/dice.hpp"
+#include "support/languages.hpp"
+#include "support/requested_rows.hpp"
+
+namespace unmask::testing::view_test {
+namespace {
+
+/// Keeps the view that it is given after a step.
+struct watch {
+  sequence_view* seen = nullptr;
+  static constexpr statistics required = stat::none;
+  ending stop(const sequence_view& q, auto&) const {
+    *seen = q;
+    return ending::running;
+  }
+};
+static_assert(stopping<watch>);
+
+struct counts {
+  int rewritten = 0;
+  int several = 0;  ///< steps that commit several tokens
+  int none = 0;     ///< steps that commit nothing
+  int placed = 0;   ///< tokens that a constraint placed
+};
+
+/// Compares the view after each step of a decode that was started.
+template <class Session>
+void follow(Session& s,
+            const sequence_view& view,
+            const std::vector<token_id>& tokens,
+            const random_rows& rows,
+            const model_info& model,
+            counts& n) {
+  const auto vocab = static_cast<std::size_t>(model.vocab);
+  const auto length = static_cast<index_t>(tokens.size());
+  index_t latest = view.latest;
+  int pass = 0;
+  while (const auto request = s.next()) {
+    SCOPED_TRACE("pass " + std::to_string(pass));
+    std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
+    for (const segment& part : request->segments) {
+      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
+        const auto at = static_cast<std::size_t>(part.first_row + r - part.rows.first);
+        rows.write(pass, r + 100 * part.branch, std::span(logits).subspan(at * vocab, vocab));
+      }
+    }
+    const std::vector<token_id> before = tokens;
+    s.supply(host_logits<float>(logits.data(), request->rows, model.vocab));
+    ++pass;
+    if (s.report().end != ending::running) {
+      return;  // the end may fill what is left
+    }
+    index_t fresh = 0;
+    index_t rewritten = length;
+    index_t changed = length;
+    for (index_t p = length - 1; p >= 0; --p) {
+      const auto i = static_cast<std::size_t>(p);
+      if (tokens[i] != before[i]) {
+        fresh += before[i] == model.mask_token ? 1 : 0;
+        rewritten = before[i] == model.mask_token ? rewritten : p;
+        changed = p;
+      }
+    }
+    const auto written = s.committed();
+    latest = written.empty() ? latest : written.back().position;
+    EXPECT_EQ(view.commit_count, static_cast<index_t>(written.size()));
+    EXPECT_EQ(view.changed, static_cast<index_t>(written.size()));
+    EXPECT_EQ(view.new_commits, fresh);
+    EXPECT_EQ(view.rewritten, rewritten);
+    EXPECT_EQ(view.first_changed, changed);
+    EXPECT_EQ(view.latest, latest);
+    EXPECT_EQ(view.step, pass);
+    EXPECT_EQ(view.masked_count, s.report().masked);
+    n.rewritten += rewritten < length ? 1 : 0;
+    n.several += fresh > 1 ? 1 : 0;
+    n.none += fresh == 0 ? 1 : 0;
+    if (::testing::Test::HasFailure()) {
+      return;
+    }
+  }
+}
+
+template <class... Part>
+counts decodes(const Part&... part) {
+  counts n;
+  const model_info model{.vocab = 7, .mask_token = 6, .eos_token = 0};
+  for (std::uint64_t seed = 0; seed < 60 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    dice d(seed);
+    const index_t prompt = d.within(0, 3);
+    const index_t length = prompt + d.within(1, 20);
+    sequence_view view;
+    const policy p{part..., watch{&view}};
+    session<std::remove_const_t<decltype(p)>> s(
+        model, {.length = length, .window = length, .branches = 3});
+    std::vector<token_id> tokens(static_cast<std::size_t>(length), 1);
+    s.start(
+        0,
+        p,
+        tokens,
+        {.prompt_length = prompt, .length = length, .block_length = d.within(1, 20), .seed = seed});
+    follow(s, view, tokens, random_rows{seed, 3.0, false}, model, n);
+  }
+  return n;
+}
+
+TEST(view, of_a_step_has_what_it_wrote) {
+  EXPECT_GT(decodes(by_confidence{}, threshold{0.3F}).several, 30);
+  EXPECT_GT(decodes(by_margin{}, tokens_per_step{3}, remask_current_below{0.2F, 9}).rewritten, 30);
+  EXPECT_GT(decodes(by_confidence{}, tokens_per_step{2}, edit_committed{}).rewritten, 30);
+  EXPECT_GT(decodes(by_confidence{}, threshold{0.5F}, lookahead{3}).several, 30);
+  EXPECT_GT(decodes(by_confidence{}, threshold{0.9F}, beam{3}).none, 30);
+  EXPECT_GT(decodes(by_confidence{}, threshold{0.4F}, beam{2}).several, 30);
+}
+
+TEST(view, of_a_step_has_what_a_constraint_placed) {
+  counts n;
+  for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    dice d(seed);
+    const language l = random_language(d);
+    std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
+    if (!c) {
+      continue;
+    }
+    const constrained_request r = random_constrained_request(d, l);
+    const index_t length = r.prompt + r.answer;
+    const constrained_field field{.language = &*c, .tokens_after = any_number, .fill = true};
+    sequence_view view;
+    const policy p{by_confidence{}, threshold{0.3F}, watch{&view}};
+    session<std::remove_const_t<decltype(p)>> s(l.model, {.length = length, .window = r.answer});
+    std::vector<token_id> tokens = r.tokens;
+    try {
+      s.start(0,
+              p,
+              tokens,
+              {.prompt_length = r.prompt, .length = length, .block_length = r.block},
+              {.editable = r.editable, .suppressed = r.suppressed, .constraints = {&field, 1}});
+    } catch (const std::invalid_argument&) {
+      continue;  // no string of the language fits
+    }
+    follow(s, view, tokens, random_rows{seed, 3.0, false}, l.model, n);
+    n.placed += s.report().filled;
+  }
+  EXPECT_GT(n.placed, 100);
+}
+
+}  // namespace
+}  // namespace unmask::testing::view_test
