@@ -9,6 +9,7 @@
 #include <unmask/named_policy.hpp>
 #include <unmask/policy/commit/profile_json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <regex>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "support/bound_session.hpp"
+#include "support/decode_laws.hpp"
 
 namespace unmask::testing {
 
@@ -156,8 +158,11 @@ inline void read_profile(const std::vector<std::string>& words, calibrated_thres
 
 /// All that may be written about a decode, a word a pass.
 struct decode_seen {
-  std::vector<std::string> states, runs, decides, computes, evicts, commits, reports;
+  std::vector<std::string> states, runs, decides, active, freezes, computes, evicts, commits,
+      reports, bound;
   std::string probability;  ///< of the last token that was written
+
+  friend bool operator==(const decode_seen&, const decode_seen&) = default;
 };
 
 // Runs a segment through the layers: the positions that each computes. The row of a position is
@@ -207,73 +212,89 @@ inline std::string layers_of(named_session::layer_pass& pass,
   return all;
 }
 
-// Law: the entries of a report have ascending positions.
-void check_ascending(const auto& entries) {
-  index_t last = -1;
-  for (const auto& e : entries) {
-    if (e.position <= last) {
-      throw std::logic_error("position " + std::to_string(e.position) + " is reported after " +
-                             std::to_string(last));
+/// Decodes with a session that may have decoded before.
+template <class Session>
+[[nodiscard]] decode_seen decode_with(Session& session,
+                                      const named_policy& parts,
+                                      const scene& s,
+                                      const sequence_shape& shape) {
+  constexpr bool is_on_host = Session::space == memory::host;
+  std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
+  for (std::size_t i = 0; i < s.prompt.size(); ++i) {
+    tokens[i] = s.prompt[i] - 'a';
+  }
+  std::vector<std::uint8_t> editable(s.begins.empty() ? 0 : tokens.size());
+  for (std::size_t i = 0; i < s.begins.size(); ++i) {
+    const std::size_t p = s.prompt.size() + i;
+    editable[p] = s.begins[i] == '_' ? 1 : 2;
+    tokens[p] = s.begins[i] == '_' ? masked_letter : s.begins[i] - 'a';
+  }
+  session.start(0, tokens.data(), s.length(), shape, {.editable = editable});
+  std::vector<std::vector<float>> stored(std::size_t(s.layers),
+                                         std::vector<float>(tokens.size() * 2));
+  decode_seen seen;
+  decode_laws laws(parts, shape, masked_letter);
+  seen.bound = {std::to_string(most_forwards(parts, shape))};
+  while (const auto request = session.next()) {
+    const std::size_t pass_number = seen.states.size();
+    if (pass_number == 100) {
+      throw std::runtime_error("the decode does not end");
     }
-    last = e.position;
-  }
-}
-
-// Law: a step reports the tokens that it wrote, and those alone.
-inline void check_reported(std::span<const commit_entry> committed,
-                           std::vector<token_id> before,
-                           const std::vector<token_id>& after) {
-  check_ascending(committed);
-  for (const commit_entry& c : committed) {
-    before[std::size_t(c.position)] = c.token;
-  }
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    if (before[i] != after[i]) {
-      throw std::logic_error("position " + std::to_string(i) + " has token " +
-                             std::to_string(after[i]) + ", but with its reports " +
-                             std::to_string(before[i]));
+    const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
+    std::vector<float> logits;
+    const plan planned = session.planned(0);
+    seen.decides.push_back(positions_text(positions_of(planned.score)));
+    seen.active.push_back(positions_text(positions_of({planned.first_block, planned.last_block})));
+    seen.freezes.push_back(std::to_string(planned.freeze.last));
+    for (std::size_t n = 0; n < request->segments.size(); ++n) {
+      const segment& part = request->segments[n];
+      std::vector<index_t> wanted =
+          n > 0 || !is_on_host ? positions_of(part.rows) : std::vector<index_t>{};
+      if (n == 0 && !is_on_host) {
+        seen.runs.push_back(positions_text(positions_of(part.query)));
+      }
+      if constexpr (is_on_host) {
+        if (n == 0) {
+          auto pass = session.pass(n);
+          seen.computes.push_back(layers_of(pass, tokens, stored, wanted, seen));
+          seen.evicts.push_back(part.evict == eviction::none     ? "none"
+                                : part.evict == eviction::choose ? "choose"
+                                                                 : "chosen");
+        }
+      }
+      for (const index_t p : wanted) {
+        const std::size_t i = std::size_t(std::max(p + part.logits_shift - s.start(), 0));
+        for (const double x : rows[i]) {
+          logits.push_back(std::isnan(x) ? static_cast<float>(x)
+                           : x > 0.0     ? static_cast<float>(std::log(x))
+                                         : -60.0F);
+        }
+      }
     }
-  }
-}
-
-// Law: positions from the first one on are frozen, and keep the tokens that they have by then.
-inline void
-check_frozen(std::vector<token_id>& frozen, range more, const std::vector<token_id>& tokens) {
-  if (more.first != 0 || more.last > static_cast<index_t>(tokens.size())) {
-    throw std::logic_error("frozen from position " + std::to_string(more.first) + " to " +
-                           std::to_string(more.last));
-  }
-  for (std::size_t i = frozen.size(); i < std::size_t(more.last); ++i) {
-    frozen.push_back(tokens[i]);
-  }
-  for (std::size_t i = 0; i < frozen.size(); ++i) {
-    if (frozen[i] != tokens[i] || tokens[i] == masked_letter) {
-      throw std::logic_error("position " + std::to_string(i) + " changes, which was frozen");
+    laws.begin_step(planned, tokens);
+    session.supply(
+        rows_view<float, Session::space>(logits.data(),
+                                         static_cast<index_t>(logits.size()) / (masked_letter + 1),
+                                         masked_letter + 1));
+    laws.end_step(session, tokens, rows);
+    for (const commit_entry& c : session.committed(0)) {
+      seen.probability = rounded(std::exp(double(c.log_probability)));
+      if (pass_number == 0) {
+        seen.commits.push_back(seen.probability);
+      }
     }
-  }
-}
-
-// Laws: the candidates that were written are the tokens that the step reports, and only rows of NaN
-// are invalid.
-inline void check_candidates(std::span<const candidate_entry> candidates,
-                             std::span<const commit_entry> committed,
-                             bool has_nan) {
-  check_ascending(candidates);
-  index_t open = 0;
-  for (const commit_entry& e : committed) {
-    open += e.token == masked_letter ? 0 : 1;  // a position that was masked again
-  }
-  for (const candidate_entry& c : candidates) {
-    for (const commit_entry& e : committed) {
-      open -= c.committed && e.position == c.position && e.token == c.token ? 1 : 0;
+    for (const token_probability& p : session.probabilities(0)) {
+      if (pass_number == 0) {
+        seen.reports.push_back(rounded(p.probability));
+      }
     }
-    if (c.outcome == candidate_outcome::invalid && !has_nan) {
-      throw std::logic_error("the row of position " + std::to_string(c.position) + " is invalid");
+    std::string state;
+    for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
+      state += tokens[i] == masked_letter ? '_' : static_cast<char>('a' + tokens[i]);
     }
+    seen.states.push_back("`" + state + "`");
   }
-  if (open != 0) {
-    throw std::logic_error(std::to_string(open) + " reported tokens are of no candidate");
-  }
+  return seen;
 }
 
 /// Decodes on the host, or on a stream, where a decode has no layers.
@@ -281,7 +302,6 @@ inline void check_candidates(std::span<const candidate_entry> candidates,
 template <class Backend = on_host>
 [[nodiscard]] decode_seen
 decode(const std::string& policy, const scene& s, const Backend& where = {}) {
-  constexpr bool is_on_host = std::is_same_v<Backend, on_host>;
   const file_source files = [&](const std::string&) { return to_json(s.profile); };
   const named_policy parts = read_policy(policy, files);
   // The smallest that it can have: positions of different blocks share their memory.
@@ -299,94 +319,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
                                             .shadow_attention = true},
                                            capacity,
                                            where);
-  std::vector<token_id> tokens(std::size_t(s.length()), masked_letter);
-  for (std::size_t i = 0; i < s.prompt.size(); ++i) {
-    tokens[i] = s.prompt[i] - 'a';
-  }
-  std::vector<std::uint8_t> editable(s.begins.empty() ? 0 : tokens.size());
-  for (std::size_t i = 0; i < s.begins.size(); ++i) {
-    const std::size_t p = s.prompt.size() + i;
-    editable[p] = s.begins[i] == '_' ? 1 : 2;
-    tokens[p] = s.begins[i] == '_' ? masked_letter : s.begins[i] - 'a';
-  }
-  session->start(0, tokens.data(), s.length(), shape, {.editable = editable});
-  std::vector<std::vector<float>> stored(std::size_t(s.layers),
-                                         std::vector<float>(tokens.size() * 2));
-  decode_seen seen;
-  std::vector<token_id> frozen;
-  while (const auto request = session->next()) {
-    const std::size_t pass_number = seen.states.size();
-    if (pass_number == 100) {
-      throw std::runtime_error("the decode does not end");
-    }
-    const auto& rows = s.rows[std::min(pass_number, s.rows.size() - 1)];
-    std::vector<float> logits;
-    const plan planned = session->planned(0);
-    seen.decides.push_back(positions_text(positions_of(planned.score)));
-    for (std::size_t n = 0; n < request->segments.size(); ++n) {
-      const segment& part = request->segments[n];
-      std::vector<index_t> wanted =
-          n > 0 || !is_on_host ? positions_of(part.rows) : std::vector<index_t>{};
-      if (n == 0 && !is_on_host) {
-        seen.runs.push_back(positions_text(positions_of(part.query)));
-      }
-      if constexpr (is_on_host) {
-        if (n == 0) {
-          auto pass = session->pass(n);
-          seen.computes.push_back(layers_of(pass, tokens, stored, wanted, seen));
-          seen.evicts.push_back(part.evict == eviction::none     ? "none"
-                                : part.evict == eviction::choose ? "choose"
-                                                                 : "chosen");
-        }
-      }
-      for (const index_t p : wanted) {
-        const std::size_t i = std::size_t(std::max(p + part.logits_shift - s.start(), 0));
-        for (const double x : rows[i]) {
-          logits.push_back(std::isnan(x) ? static_cast<float>(x)
-                           : x > 0.0     ? static_cast<float>(std::log(x))
-                                         : -60.0F);
-        }
-      }
-    }
-    const std::vector<token_id> before = tokens;
-    check_frozen(frozen, planned.freeze, before);
-    session->supply(
-        rows_view<float, Backend::space>(logits.data(),
-                                         static_cast<index_t>(logits.size()) / (masked_letter + 1),
-                                         masked_letter + 1));
-    const ending end = session->report(0).end;  // the step is done, and the tokens are there
-    if (end != ending::eos_token && !parts.draw.has_canvas && !step::reconsiders_now(parts) &&
-        !step::rewrites_blocks_now(parts)) {
-      check_reported(session->committed(0), before, tokens);
-    }
-    bool has_nan = false;
-    for (const auto& row : rows) {
-      has_nan = has_nan || std::isnan(row[0]);
-    }
-    if (parts.draw.has_canvas && end == ending::running &&
-        session->candidates(0).size() != std::size_t(planned.score.size())) {
-      throw std::logic_error("a position of the canvas is not reported");
-    }
-    if (!step::rewrites_blocks_now(parts)) {
-      check_candidates(session->candidates(0), session->committed(0), has_nan);
-    }
-    for (const commit_entry& c : session->committed(0)) {
-      seen.probability = rounded(std::exp(double(c.log_probability)));
-      if (pass_number == 0) {
-        seen.commits.push_back(seen.probability);
-      }
-    }
-    for (const token_probability& p : session->probabilities(0)) {
-      if (pass_number == 0) {
-        seen.reports.push_back(rounded(p.probability));
-      }
-    }
-    check_frozen(frozen, {}, tokens);
-    std::string state;
-    for (std::size_t i = s.prompt.size(); i < tokens.size(); ++i) {
-      state += tokens[i] == masked_letter ? '_' : static_cast<char>('a' + tokens[i]);
-    }
-    seen.states.push_back("`" + state + "`");
+  const decode_seen seen = decode_with(*session, parts, s, shape);
+  if (std::is_same_v<Backend, on_host> && decode_with(*session, parts, s, shape) != seen) {
+    throw std::logic_error("decodes otherwise for the second time");
   }
   return seen;
 }
@@ -395,7 +330,8 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
 [[nodiscard]] inline bool is_output(const std::string& clause) {
   const std::string first = words(clause).front();
   return first[0] == '`' || first == "commits" || first == "runs" || first == "decides" ||
-         first == "computes" || first == "evicts" || first == "reports";
+         first == "computes" || first == "evicts" || first == "reports" || first == "active" ||
+         first == "freezes" || first == "bound";
 }
 
 /// Compares one part of the output, such as "runs 0-3 2-3", with the decode. Returns what was found
@@ -416,6 +352,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
     found = w[0] == "commits"    ? seen.commits
             : w[0] == "runs"     ? seen.runs
             : w[0] == "decides"  ? seen.decides
+            : w[0] == "active"   ? seen.active
+            : w[0] == "freezes"  ? seen.freezes
+            : w[0] == "bound"    ? seen.bound
             : w[0] == "computes" ? seen.computes
             : w[0] == "evicts"   ? seen.evicts
             : w[0] == "reports"  ? seen.reports

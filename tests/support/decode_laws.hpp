@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+/// \file
+/// What holds of every decode, whatever its policy: checked in each step of a written decode.
+
+#include <unmask/named_policy.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace unmask::testing {
+
+/// The laws of one decode. Errors: std::logic_error.
+class decode_laws {
+ public:
+  /// Probabilities of a pass, [position of the answer][token]; one of NaN is NaN throughout.
+  using rows = std::vector<std::vector<double>>;
+
+  decode_laws(const named_policy& parts, const sequence_shape& shape, token_id mask)
+      : shape_(shape)
+      , mask_(mask)
+      , is_canvas_(parts.draw.has_canvas)
+      , reconsiders_(step::reconsiders_now(parts))
+      , rewrites_blocks_(step::rewrites_blocks_now(parts))
+      , grows_(step::begin_length(parts, shape) < shape.length) {}
+
+  /// Before a step, with its plan.
+  void begin_step(const plan& planned, const std::vector<token_id>& tokens) {
+    planned_ = planned;
+    before_ = tokens;
+    freeze(planned.freeze, tokens);
+  }
+
+  /// After it.
+  template <class Session>
+  void end_step(Session& session, const std::vector<token_id>& tokens, const rows& seen) {
+    const sequence_report report = session.report(0);
+    const std::span<const commit_entry> committed = session.committed(0);
+    const std::span<const candidate_entry> candidates = session.candidates(0);
+    freeze({}, tokens);
+    if (report.end != ending::eos_token && !is_canvas_ && !reconsiders_ && !rewrites_blocks_) {
+      check_reported(committed, tokens);
+    }
+    if (is_canvas_ && report.end == ending::running &&
+        candidates.size() != std::size_t(planned_.score.size())) {
+      throw std::logic_error("a position of the canvas is not reported");
+    }
+    if (rewrites_blocks_) {
+      check_confidences(candidates, seen);
+    } else {
+      check_candidates(candidates, committed, seen);
+    }
+    if (!is_canvas_ && !rewrites_blocks_) {
+      check_counts(report, candidates);
+    }
+    if (!reconsiders_) {
+      check_blocks(committed);
+    }
+    check_end(report);
+    if (!is_canvas_ && !reconsiders_) {
+      check_view(report, tokens);
+    }
+    ++pass_;
+  }
+
+ private:
+  // The entries of a report have ascending positions.
+  static void check_ascending(const auto& entries) {
+    index_t last = -1;
+    for (const auto& e : entries) {
+      if (e.position <= last) {
+        throw std::logic_error("position " + std::to_string(e.position) + " is reported after " +
+                               std::to_string(last));
+      }
+      last = e.position;
+    }
+  }
+
+  // A step reports the tokens that it wrote, and those alone.
+  void check_reported(std::span<const commit_entry> committed,
+                      const std::vector<token_id>& tokens) const {
+    check_ascending(committed);
+    std::vector<token_id> expected = before_;
+    for (const commit_entry& c : committed) {
+      expected[std::size_t(c.position)] = c.token;
+    }
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (expected[i] != tokens[i]) {
+        throw std::logic_error("position " + std::to_string(i) + " has token " +
+                               std::to_string(tokens[i]) + ", but with its reports " +
+                               std::to_string(expected[i]));
+      }
+    }
+  }
+
+  // Positions from the first one on are frozen, and keep the tokens that they have by then.
+  void freeze(range more, const std::vector<token_id>& tokens) {
+    if (more.first != 0 || more.last > static_cast<index_t>(tokens.size())) {
+      throw std::logic_error("frozen from position " + std::to_string(more.first) + " to " +
+                             std::to_string(more.last));
+    }
+    for (std::size_t i = frozen_.size(); i < std::size_t(more.last); ++i) {
+      frozen_.push_back(tokens[i]);
+    }
+    for (std::size_t i = 0; i < frozen_.size(); ++i) {
+      if (frozen_[i] != tokens[i] || tokens[i] == mask_) {
+        throw std::logic_error("position " + std::to_string(i) + " changes, which was frozen");
+      }
+    }
+  }
+
+  // The candidates that were written are the tokens that the step reports, and only rows of NaN are
+  // invalid.
+  void check_candidates(std::span<const candidate_entry> candidates,
+                        std::span<const commit_entry> committed,
+                        const rows& seen) const {
+    check_ascending(candidates);
+    const bool has_nan =
+        std::any_of(seen.begin(), seen.end(), [](const auto& row) { return std::isnan(row[0]); });
+    index_t open = 0;
+    for (const commit_entry& e : committed) {
+      open += e.token == mask_ ? 0 : 1;  // a position that was masked again
+    }
+    for (const candidate_entry& c : candidates) {
+      for (const commit_entry& e : committed) {
+        open -= c.committed && e.position == c.position && e.token == c.token ? 1 : 0;
+      }
+      if (c.outcome == candidate_outcome::invalid && !has_nan) {
+        throw std::logic_error("the row of position " + std::to_string(c.position) + " is invalid");
+      }
+    }
+    if (open != 0) {
+      throw std::logic_error(std::to_string(open) + " reported tokens are of no candidate");
+    }
+  }
+
+  // A part that rewrites its block sees the rows of the model.
+  void check_confidences(std::span<const candidate_entry> candidates, const rows& seen) const {
+    for (const candidate_entry& c : candidates) {
+      const double p = seen[std::size_t(c.position - shape_.prompt_length)][std::size_t(c.token)];
+      if (std::abs(double(c.confidence) - (std::isnan(p) ? 0.0 : p)) > 1e-3) {
+        throw std::logic_error("position " + std::to_string(c.position) + " has confidence " +
+                               std::to_string(c.confidence) + ", not " + std::to_string(p));
+      }
+    }
+  }
+
+  // A report counts the outcomes of all candidates so far.
+  void check_counts(const sequence_report& report, std::span<const candidate_entry> candidates) {
+    using enum candidate_outcome;
+    for (const candidate_entry& c : candidates) {
+      const candidate_outcome o = c.outcome;
+      committed_ += o == committed || o == forced || o == from_branch ? 1 : 0;
+      forced_ += o == forced ? 1 : 0;
+      replaced_ += o == replaced ? 1 : 0;
+      remasked_ += o == remasked ? 1 : 0;
+    }
+    const auto expect = [](const char* name, index_t found, index_t least, index_t most) {
+      if (found < least || found > most) {
+        throw std::logic_error(std::string(name) + " is " + std::to_string(found) + ", but " +
+                               std::to_string(least) + " candidates are");
+      }
+    };
+    expect("committed", report.committed, committed_, committed_);
+    // A position that a part opened again may be forced, too, and is reported as replaced.
+    expect("forced", report.forced, forced_, forced_ + replaced_);
+    expect("rewritten", report.rewritten, replaced_ + remasked_, replaced_ + remasked_);
+  }
+
+  // A token is decided with the active block that is nearest to its own, so many passes after the
+  // one that first had that block.
+  void check_blocks(std::span<const commit_entry> committed) {
+    first_pass_.resize(std::max(first_pass_.size(), std::size_t(planned_.last_block)), pass_);
+    for (const commit_entry& e : committed) {
+      const index_t own = (e.position - shape_.prompt_length) / shape_.block_length;
+      const index_t block = std::clamp(
+          own, planned_.first_block, std::max(planned_.first_block, planned_.last_block - 1));
+      const index_t in_block = pass_ - first_pass_[std::size_t(block)];
+      if (e.block != block || e.block_step != in_block) {
+        throw std::logic_error("position " + std::to_string(e.position) +
+                               " is decided with block " + std::to_string(e.block) +
+                               " in its pass " + std::to_string(e.block_step) + ", not with " +
+                               std::to_string(block) + " in " + std::to_string(in_block));
+      }
+    }
+  }
+
+  // Without an EOS token or a stop sequence the answer has all positions.
+  void check_end(const sequence_report& report) const {
+    if (!grows_ && report.end != ending::eos_token && report.end != ending::stop_tokens &&
+        report.answer_end != shape_.length) {
+      throw std::logic_error("the answer ends at " + std::to_string(report.answer_end));
+    }
+  }
+
+  // The committed prefix ends at the first masked position, or at a draft before it, and a report
+  // counts the masked positions, not those that the answer has not grown to.
+  void check_view(const sequence_report& report, const std::vector<token_id>& tokens) const {
+    if (grows_ && report.end != ending::running) {
+      return;  // EOS tokens follow the answer
+    }
+    const auto first =
+        static_cast<index_t>(std::find(tokens.begin(), tokens.end(), mask_) - tokens.begin());
+    const auto masked = static_cast<index_t>(std::count(tokens.begin(), tokens.end(), mask_));
+    const bool is_prefix = planned_.drafts || planned_.checks ? report.committed_prefix <= first
+                                                              : report.committed_prefix == first;
+    if (!is_prefix || (grows_ ? report.masked > masked : report.masked != masked)) {
+      throw std::logic_error("committed_prefix is " + std::to_string(report.committed_prefix) +
+                             " and masked is " + std::to_string(report.masked) + ", but " +
+                             std::to_string(masked) + " are masked, the first one is " +
+                             std::to_string(first));
+    }
+  }
+
+  sequence_shape shape_;
+  token_id mask_;
+  bool is_canvas_;
+  bool reconsiders_;
+  bool rewrites_blocks_;
+  bool grows_;
+  plan planned_;
+  std::vector<token_id> before_;
+  std::vector<token_id> frozen_;
+  std::vector<index_t> first_pass_;  ///< of each block
+  index_t pass_ = 0;
+  index_t committed_ = 0;
+  index_t forced_ = 0;
+  index_t replaced_ = 0;
+  index_t remasked_ = 0;
+};
+
+}  // namespace unmask::testing
