@@ -167,7 +167,7 @@ class Programs:
     def link(self, test):
         """The program of a test file; none of one that needs other sources or libraries."""
         program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")])
-        sources = [test] + (GOLDENS if test == "mutation/goldens.test.cpp" else [])
+        sources = [test] + (GOLDENS if test.endswith("goldens.test.cpp") else [])
         try:
             objects = [self.compile(f) for f in sources] + self.support
             if not os.path.exists(program) or any(

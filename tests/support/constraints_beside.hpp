@@ -33,6 +33,7 @@ struct constraints_beside {
   int refused_starts = 0;
   int refused = 0;
   int filled = 0;
+  int rewritten = 0;
   int steps = 0;
 };
 
@@ -188,6 +189,7 @@ void decode_one_beside(const Policy& p, std::uint64_t seed, constraints_beside& 
   for (index_t k = 0; k < slots; k += 2) {
     n.refused += host.report(k).refused;
     n.filled += host.report(k).filled;
+    n.rewritten += host.report(k).rewritten;
   }
 }
 

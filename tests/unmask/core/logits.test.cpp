@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/core/any_rows.hpp>
 #include <unmask/core/logits.hpp>
 
 #include <gtest/gtest.h>
@@ -104,6 +105,24 @@ TEST(row_modifiers, from_a_row_on_skip_the_rows_before) {
   EXPECT_EQ(rest.allowed_stride, 2);
   EXPECT_EQ(rest.unconditional_stride, 10);
   EXPECT_EQ(rest.cfg_scale, 1.5F);
+}
+
+TEST(any_modifiers, from_a_row_on_skip_the_rows_before) {
+  const std::vector<std::uint32_t> allowed(8);
+  const std::vector<std::uint16_t> other(40);
+  const any_modifiers all{.allowed = allowed.data(),
+                          .allowed_stride = 2,
+                          .unconditional = other.data(),
+                          .unconditional_stride = 10,
+                          .cfg_scale = 0.5F};
+  const any_modifiers rest = all.from_row(3, element_kind::bf16);
+  EXPECT_EQ(rest.allowed, allowed.data() + 6);
+  EXPECT_EQ(rest.unconditional, other.data() + 30);
+  EXPECT_EQ(rest.unconditional_stride, 10);
+  EXPECT_EQ(rest.cfg_scale, 0.5F);
+  const any_modifiers none = any_modifiers{}.from_row(3, element_kind::f32);
+  EXPECT_EQ(none.allowed, nullptr);
+  EXPECT_EQ(none.unconditional, nullptr);
 }
 
 TEST(row_modifiers, that_carry_nothing_stay_empty) {

@@ -34,8 +34,10 @@ TEST(emulated_constraint, edits_equal_the_host) {
 }
 
 TEST(emulated_constraint, remasked_tokens_equal_the_host) {
-  static_cast<void>(
-      decode_beside_host(read_policy("threshold(0.3) + remask_current_below(0.5)"), 3000, 100));
+  const constraints_beside n =
+      decode_beside_host(read_policy("threshold(0.2) + remask_current_below(0.9, 8)"), 3000, 300);
+  EXPECT_GT(n.rewritten, 100);
+  EXPECT_GT(n.refused, 5);
 }
 
 TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {

@@ -238,6 +238,8 @@ TEST(candidates, account_for_every_change_of_the_tokens) {
       {"tokens_per_step(4) + eos_gate + no_equal_neighbours",
        {{committed, 0}, {held, 1}, {held, 2}}},
       {"at_frontier + left_to_right", {{committed, 0}, {excluded, 0}}},
+      {"left_to_right + any_of(threshold(0.99), remdm_conf(1))",
+       {{committed, 1}, {committed, 2}, {remasked, 2}}},
   };
   for (const case_of& one : cases) {
     SCOPED_TRACE(one.text);

@@ -62,6 +62,7 @@ struct proposal {
 struct member {
   text tokens;
   double score = 0.0;
+  std::vector<double> logs = std::vector<double>(tokens.size());  ///< of the token at each position
 };
 
 [[nodiscard]] proposal proposal_of(const model& m, const text& x, index_t p) {
@@ -115,6 +116,7 @@ struct member {
       member to = from;
       for (const proposal& p : way) {
         to.tokens[static_cast<std::size_t>(p.position)] = p.token;
+        to.logs[static_cast<std::size_t>(p.position)] = std::log(p.confidence);
         to.score += gain(p.confidence);
       }
       next.push_back(to);
@@ -211,6 +213,7 @@ outcome compare(std::uint64_t seed, const beam& b, const std::string& more = "")
       EXPECT_GT(e.position, last);
       EXPECT_EQ(e.step, forwards - 1);
       EXPECT_EQ(before[static_cast<std::size_t>(e.position)], mask);
+      EXPECT_NEAR(e.log_probability, members[0].logs[static_cast<std::size_t>(e.position)], 1e-4);
       last = e.position;
       after[static_cast<std::size_t>(e.position)] = e.token;
     }

@@ -284,6 +284,25 @@ TEST(threshold_calibrator, agrees_with_the_definitions_in_double_precision) {
   }
 }
 
+TEST(threshold_calibrator, records_candidates_of_masked_positions) {
+  using enum candidate_outcome;
+  for (const auto [outcome, is_recorded] : {std::pair{committed, true},
+                                            {forced, true},
+                                            {held, true},
+                                            {excluded, true},
+                                            {replaced, false},
+                                            {remasked, false},
+                                            {kept, false},
+                                            {from_branch, false}}) {
+    threshold_calibrator r{geometry, collect::candidates};
+    candidate_entry e;
+    e.log_probability = -0.5F;
+    e.outcome = outcome;
+    r.add(std::span<const candidate_entry>(&e, 1));
+    EXPECT_EQ(r.size(), is_recorded ? 1U : 0U) << static_cast<int>(outcome);
+  }
+}
+
 TEST(threshold_calibrator, fills_what_was_not_recorded) {
   // Random entries: any block and any step may be missing, invalid rows are among them.
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
