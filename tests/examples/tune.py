@@ -21,7 +21,24 @@ from refusal import assert_refuses
 
 TUNE, DEMO = sys.argv[1:3]
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
-SMALL = ("--model", "sudoku", "--limit", "16", "--depth", "0", "--target", "exact >= 0.5")
+SMALL = ("--model", "sudoku", "--depth", "0", "--target", "exact >= 0.5")
+
+
+def puzzles():
+    """Sixteen of the examples', with half of the cells given that one token a pass finds: half the passes."""
+    done = subprocess.run([DEMO, "--json", "--model", "sudoku", "--limit", "16", "--policy", "tokens_per_step"],
+                          capture_output=True, text=True, check=True)
+    answers = json.loads(done.stdout)["policies"][0]["answers"]
+    with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
+        lines = [json.loads(line) for line, _ in zip(file, answers)]
+    for line, answer in zip(lines, answers):
+        line["given"] = "".join(answer[i] if i % 2 else cell for i, cell in enumerate(line["given"]))
+    return lines
+
+
+def write_lines(path, lines):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def run(*arguments):
@@ -35,7 +52,11 @@ class Tune(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.log = os.path.join(cls.folder.name, "results.jsonl")
         cls.points = os.path.join(cls.folder.name, "points")
-        cls.done = run(*SMALL, "--resume", cls.log, "--points", cls.points)
+        cls.problems = os.path.join(cls.folder.name, "puzzles.jsonl")
+        cls.puzzles = puzzles()
+        write_lines(cls.problems, cls.puzzles)
+        cls.small = (*SMALL, "--problems", cls.problems)
+        cls.done = run(*cls.small, "--resume", cls.log, "--points", cls.points)
 
     @classmethod
     def tearDownClass(cls):
@@ -49,7 +70,8 @@ class Tune(unittest.TestCase):
         policy = self.done.stdout.split("\n")[0]
         right, of, forwards = re.search(r"unseen +(\d+) of (\d+) right.*, ([\d.]+) forwards", self.done.stdout).groups()
         self.assertEqual(of, "8")
-        demo = subprocess.run([DEMO, "--json", "--model", "sudoku", "--limit", "16", "--policy", policy],
+        demo = subprocess.run([DEMO, "--json", "--model", "sudoku", "--prompts", self.problems, "--limit", "16",
+                               "--policy", policy],
                               capture_output=True, text=True, check=True)
         answers = json.loads(demo.stdout)["policies"][0]
         self.assertEqual(answers["right"][1::2].count("1"), int(right))
@@ -62,8 +84,7 @@ class Tune(unittest.TestCase):
         self.assertEqual(area, of_singles)  # at depth 0 all are single
         with open(self.points + ".csv", encoding="utf-8", newline="") as file:
             rows = [(float(row["forwards"]), int(row["right"]) / 4) for row in csv.DictReader(file) if row["efficient"] == "1"]
-        with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
-            masked = sum(json.loads(line)["given"].count("_") for line, _ in zip(file, range(16))) / 16
+        masked = sum(puzzle["given"].count("_") for puzzle in self.puzzles) / 16
         at = sorted((masked / forwards, 100 * share) for forwards, share in rows)
         top = max(y for _, y in at)
         at = [(x, y, y * min(1, math.exp(-3 * (1 - y / top)))) for x, y in at if y >= at[0][1] - 5]
@@ -83,12 +104,12 @@ class Tune(unittest.TestCase):
 
     def test_resumes(self):
         before = os.path.getsize(self.log)
-        again = run(*SMALL, "--resume", self.log)
+        again = run(*self.small, "--resume", self.log)
         self.assertEqual(again.stdout, self.done.stdout)
         self.assertEqual(os.path.getsize(self.log), before)
         with open(self.log, "rb+") as file:  # a last line that was cut off
             file.truncate(before - 5)
-        self.assertEqual(run(*SMALL, "--resume", self.log).stdout, self.done.stdout)
+        self.assertEqual(run(*self.small, "--resume", self.log).stdout, self.done.stdout)
         self.fails(("--model", "sudoku", "--limit", "18", "--resume", self.log), "--resume", "same engine, model")
 
     def test_stops_with_what_it_has(self):
@@ -104,21 +125,19 @@ class Tune(unittest.TestCase):
 
     def test_agreement_needs_no_answers(self):
         problems = os.path.join(self.folder.name, "problems.jsonl")
-        with open(problems, "w", encoding="utf-8") as file:
-            for given in ("__1__62_65146_3__5_24_3_1___________", "__36_4_4__2_41___6_6_1_______3_____2"):
-                file.write(json.dumps({"task": "a", "given": given}) + "\n")
+        write_lines(problems, [{"task": "a", "given": "__1__62_65146_3__5_24_3_1___________"},
+                               {"task": "a", "given": "__36_4_4__2_41___6_6_1_______3_____2"}])
         arguments = ("--model", "sudoku", "--problems", problems, "--depth", "0")
         self.fails(arguments, "agreement")
         self.fails((*arguments, "--target", "agreement >= 0.5"), "search::problems must be at least 8, got 2")
 
     def test_each_set_has_every_task(self):
         problems = os.path.join(self.folder.name, "tasks.jsonl")
-        with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
-            puzzles = [json.loads(line) for line, _ in zip(file, range(16))]
-        with open(problems, "w", encoding="utf-8") as file:
-            for i, puzzle in enumerate(puzzles):  # the tasks in turn; of the second nothing is right
-                wrong = {"task": "b", "given": puzzle["given"], "answer": puzzle["given"].replace("_", "1")}
-                file.write(json.dumps({**puzzle, "task": "a"} if i % 2 == 0 else wrong) + "\n")
+        lines = []
+        for i, puzzle in enumerate(self.puzzles):  # the tasks in turn; of the second nothing is right
+            wrong = {"task": "b", "given": puzzle["given"], "answer": puzzle["given"].replace("_", "1")}
+            lines.append({**puzzle, "task": "a"} if i % 2 == 0 else wrong)
+        write_lines(problems, lines)
         done = run("--model", "sudoku", "--problems", problems, "--depth", "0", "--target", "exact >= 0.3")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\A\S+( \+ \S+)+\n(nothing is sure to reach .*\n)?\nsearch")
@@ -129,8 +148,7 @@ class Tune(unittest.TestCase):
 
     def test_says_why_nothing_can_be_decoded(self):
         problems = os.path.join(self.folder.name, "unfit.jsonl")
-        with open(problems, "w", encoding="utf-8") as file:
-            file.write((json.dumps({"task": "a", "given": "1" + 35 * "_", "answer": 36 * "2"}) + "\n") * 8)
+        write_lines(problems, [{"task": "a", "given": 35 * "1" + "_", "answer": 36 * "2"}] * 8)
         done = run("--model", "sudoku", "--problems", problems, "--depth", "0")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertRegex(done.stderr, r"unmask_tune: the decoder must be able to decode one policy; .*'_' filled.*, got none\n$")
