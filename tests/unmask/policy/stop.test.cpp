@@ -102,13 +102,10 @@ TEST(stop_at_eos, does_not_look_into_the_prompt) {
 TEST(stop_at_eos, sees_an_eos_token_that_the_engine_fixed_in_the_answer) {
   std::vector<token_id> tokens = {0, 1, 3, 2, 2};
   const std::vector<std::uint8_t> editable = {0, 1, 0, 1, 0};
-  session<policy<by_confidence, tokens_per_step, stop_at_eos>> s(ending_model,
-                                                                 {.length = 5, .window = 4});
-  s.start(0,
-          {by_confidence{}, tokens_per_step{1}, stop_at_eos{}},
-          tokens,
-          {.prompt_length = 1, .length = 5},
-          {.editable = editable, .suppressed = {}});
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{1}, stop_at_eos{}});
+  session<std::remove_const_t<decltype(p)>> s(ending_model, {.length = 5, .window = 4});
+  s.start(
+      0, p, tokens, {.prompt_length = 1, .length = 5}, {.editable = editable, .suppressed = {}});
   ASSERT_TRUE(s.next());
   const row logits = packed(
       {row_with_confidence(0.5, 1), row_with_confidence(0.5, 1), row_with_confidence(0.5, 1)},

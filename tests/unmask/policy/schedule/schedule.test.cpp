@@ -78,12 +78,9 @@ TEST(semi_autoregressive, plans_one_block_which_must_commit) {
 TEST(semi_autoregressive, skips_blocks_without_a_masked_position) {
   std::vector<token_id> tokens(9, 3);
   const std::vector<std::uint8_t> editable = {1, 0, 1, 0, 0, 0, 0, 1, 0};
-  session<policy<by_confidence, tokens_per_step>> s(small_model, {.length = 9, .window = 3});
-  s.start(0,
-          {by_confidence{}, tokens_per_step{100}},
-          tokens,
-          {.length = 9, .block_length = 3},
-          {.editable = editable, .suppressed = {}});
+  const auto p = by_name(policy{by_confidence{}, tokens_per_step{100}});
+  session<std::remove_const_t<decltype(p)>> s(small_model, {.length = 9, .window = 3});
+  s.start(0, p, tokens, {.length = 9, .block_length = 3}, {.editable = editable, .suppressed = {}});
   EXPECT_EQ(s.planned().score, (range{0, 3}));
   EXPECT_EQ(s.next()->segments[0].rows, (range{0, 3}));
   const row three = packed(std::vector<row>(3, row_with_confidence(0.5, 1)), {0, 3});
