@@ -99,6 +99,7 @@ struct decode_counts {
   int passes = 0;
   int refused = 0;
   int filled = 0;
+  int greedy = 0;    // proposals that were looked at
   int together = 0;  // decodes in which some step committed more than one token
 };
 
@@ -130,7 +131,8 @@ possible_tokens(const strings& of,
 }
 
 /// Decodes one request in a slot of a session with trace, and checks every step.
-/// `bound` is most_forwards(); `restricted`: whether parts of the policy exclude tokens.
+/// `bound` is most_forwards(); `restricted`: whether parts of the policy exclude tokens; `greedy`:
+/// whether the policy proposes the most probable tokens that are possible.
 template <class Session, class Start>
 void decode_constrained(Session& session,
                         const Start& start,
@@ -139,7 +141,8 @@ void decode_constrained(Session& session,
                         std::int64_t bound,
                         const random_rows& rows,
                         bool restricted,
-                        decode_counts& n) {
+                        decode_counts& n,
+                        bool greedy = false) {
   const strings all(l, r.answer);
   std::vector<token_id> tokens = r.tokens;
   std::vector<token_id> x;  // no_token: masked
@@ -177,6 +180,7 @@ void decode_constrained(Session& session,
   index_t filled = 0;
   index_t forced = 0;
   bool together = false;
+  range active;  // blocks of the last plan
   // Compares the commits that the session reports with the tokens.
   const auto follow = [&] {
     index_t last = -1;
@@ -214,6 +218,7 @@ void decode_constrained(Session& session,
         ASSERT_TRUE(usable == 1 || restricted) << "position " << c.position;
         ASSERT_EQ(c.log_probability, 0.0F);
         ASSERT_EQ(c.confidence, 1.0F);
+        ASSERT_TRUE(active.contains(c.block) || c.block_step == 0);
       }
     }
     ASSERT_TRUE(any_string()) << [&] {
@@ -251,6 +256,7 @@ void decode_constrained(Session& session,
       }
     }
     const auto before = possible_tokens(all, l, r, x);
+    active = {session.planned(0).first_block, session.planned(0).last_block};
     session.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab));
     ++pass;
     ASSERT_LE(session.report(0).forwards, bound);
@@ -269,6 +275,18 @@ void decode_constrained(Session& session,
               return text;
             }()
             << " mask " << l.model.mask_token << " suppressed " << r.suppressed.size();
+      }
+      if (greedy && c.outcome == candidate_outcome::held) {  // law: and nothing else is excluded
+        const segment& s = request->segments[0];
+        const float* const row =
+            logits.data() +
+            static_cast<std::size_t>(s.first_row + c.position - s.rows.first) * vocab;
+        for (token_id v = 0; v < l.model.vocab; ++v) {
+          ASSERT_TRUE(!is_possible(before, static_cast<std::size_t>(c.position), v) ||
+                      !r.is_usable(v) || !(row[v] > row[c.token]))
+              << "token " << c.token << " at " << c.position << ", not " << v;
+        }
+        ++n.greedy;
       }
     }
     follow();

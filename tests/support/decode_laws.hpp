@@ -98,17 +98,19 @@ class decode_laws {
     }
   }
 
-  // Positions from the first one on are frozen, and keep the tokens that they have by then.
+  // Positions that are frozen keep the tokens that they have by then.
   void freeze(range more, const std::vector<token_id>& tokens) {
-    if (more.first != 0 || more.last > static_cast<index_t>(tokens.size())) {
+    if (more.first < 0 || more.last < more.first || std::size_t(more.last) > tokens.size()) {
       throw std::logic_error("frozen from position " + std::to_string(more.first) + " to " +
                              std::to_string(more.last));
     }
-    for (std::size_t i = frozen_.size(); i < std::size_t(more.last); ++i) {
-      frozen_.push_back(tokens[i]);
+    frozen_.resize(tokens.size(), no_token);
+    for (index_t p = more.first; p < more.last; ++p) {
+      token_id& token = frozen_[std::size_t(p)];
+      token = token == no_token ? tokens[std::size_t(p)] : token;
     }
     for (std::size_t i = 0; i < frozen_.size(); ++i) {
-      if (frozen_[i] != tokens[i] || tokens[i] == mask_) {
+      if (frozen_[i] != no_token && (frozen_[i] != tokens[i] || tokens[i] == mask_)) {
         throw std::logic_error("position " + std::to_string(i) + " changes, which was frozen");
       }
     }
@@ -181,6 +183,10 @@ class decode_laws {
       const index_t block = std::clamp(
           own, planned_.first_block, std::max(planned_.first_block, planned_.last_block - 1));
       const index_t in_block = pass_ - first_pass_[std::size_t(block)];
+      if (e.step != pass_) {
+        throw std::logic_error("position " + std::to_string(e.position) + " is of pass " +
+                               std::to_string(e.step) + ", not of " + std::to_string(pass_));
+      }
       if (e.block != block || e.block_step != in_block) {
         throw std::logic_error("position " + std::to_string(e.position) +
                                " is decided with block " + std::to_string(e.block) +
@@ -225,7 +231,7 @@ class decode_laws {
   bool grows_;
   plan planned_;
   std::vector<token_id> before_;
-  std::vector<token_id> frozen_;
+  std::vector<token_id> frozen_;     ///< no_token: not frozen
   std::vector<index_t> first_pass_;  ///< of each block
   index_t pass_ = 0;
   index_t committed_ = 0;

@@ -245,7 +245,7 @@ template <class Session>
     const plan planned = session.planned(0);
     seen.decides.push_back(positions_text(positions_of(planned.score)));
     seen.active.push_back(positions_text(positions_of({planned.first_block, planned.last_block})));
-    seen.freezes.push_back(std::to_string(planned.freeze.last));
+    seen.freezes.push_back(positions_text(positions_of(planned.freeze)));
     for (std::size_t n = 0; n < request->segments.size(); ++n) {
       const segment& part = request->segments[n];
       std::vector<index_t> wanted =

@@ -46,6 +46,8 @@ constexpr const char* texts[] = {
     "remdm_conf(2)",
     "remdm_loop(2, 0.5, 2) + single_block",
     "threshold(0.3) + remask_current_below(0.5)",
+    "threshold(0.2) + remask_current_below(0.9, 8)",
+    "tokens_per_step(2) + edit_committed(0.2, to_mask=true, allowance=6)",
     "threshold(0.5) + block_pipeline",
     "threshold(0.5) + single_block",
     "threshold(0.5) + no_equal_neighbours",
@@ -115,7 +117,9 @@ void decode_random(const named_policy& p, std::uint64_t seed, bool restricted, d
       bound,
       rows,
       restricted,
-      n);
+      n,
+      !restricted && !field.read_again && p.draw.draw.temperature == 0.0F && !p.draw.has_canvas &&
+          !step::processes_now(p));
 }
 
 // Numbers for a long run, by the environment: UNMASK_CONSTRAINT_DECODES is how often each policy
@@ -146,10 +150,12 @@ TEST(constraint_by_name, is_obeyed_by_every_policy) {
     all.decodes += n.decodes;
     all.refused += n.refused;
     all.filled += n.filled;
+    all.greedy += n.greedy;
   }
   EXPECT_GT(all.decodes, 5000);
   EXPECT_GT(all.refused, 150);
   EXPECT_GT(all.filled, 1000);
+  EXPECT_GT(all.greedy, 1500);
 }
 
 TEST(constraint_by_name, is_obeyed_beside_parts_that_exclude_tokens) {

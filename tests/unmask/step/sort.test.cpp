@@ -77,8 +77,12 @@ TEST(sort, sorts_every_size) {
       keys.push_back(k);
       expected.push_back(k);
     }
+    std::vector<std::uint64_t> descending = expected;
+    std::reverse(descending.begin(), descending.begin() + size);
     step::sort(serial{}, keys.data(), size);
     ASSERT_EQ(keys, expected);
+    step::sort(serial{}, descending.data(), size);
+    ASSERT_EQ(descending, expected);
   }
 }
 

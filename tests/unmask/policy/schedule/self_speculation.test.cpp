@@ -66,7 +66,9 @@ std::vector<token_id> greedy(const speculation& s) {
 }
 
 template <class Policy>
-void expect_greedy(const Policy& policy, const speculation& s) {
+void expect_greedy(const Policy& policy,
+                   const speculation& s,
+                   bool rule_commits_in_each_pass = false) {
   std::vector<token_id> x = s.tokens;
   const std::vector<token_id> expected = greedy(s);
   session<Policy> decode(
@@ -92,6 +94,9 @@ void expect_greedy(const Policy& policy, const speculation& s) {
   }
   EXPECT_EQ(x, expected);
   EXPECT_EQ(decode.report().end, ending::complete);
+  if (rule_commits_in_each_pass) {
+    EXPECT_EQ(decode.report().forced, 0);
+  }
 }
 
 TEST(self_speculation, is_greedy_decoding_of_the_causal_model) {
@@ -108,7 +113,7 @@ TEST(self_speculation, is_greedy_decoding_of_the_causal_model) {
       expect_greedy(methods::linear_spec(0.4F, checks), s);
       break;
     case 2:
-      expect_greedy(by_name(policy{at_random{}, tokens_per_step{2}, checks}), s);
+      expect_greedy(by_name(policy{at_random{}, tokens_per_step{2}, checks}), s, true);
       break;
     case 3:
       expect_greedy(by_name(policy{by_margin{}, checks, threshold{0.2F} && tokens_per_step{3}}), s);
