@@ -60,6 +60,9 @@ class decode_laws {
     }
     if (!reconsiders_) {
       check_blocks(committed);
+      for (const token_probability& p : session.probabilities(0)) {
+        check_pass(p.position, p.step);
+      }
     }
     check_end(report);
     if (!is_canvas_ && !reconsiders_) {
@@ -183,16 +186,21 @@ class decode_laws {
       const index_t block = std::clamp(
           own, planned_.first_block, std::max(planned_.first_block, planned_.last_block - 1));
       const index_t in_block = pass_ - first_pass_[std::size_t(block)];
-      if (e.step != pass_) {
-        throw std::logic_error("position " + std::to_string(e.position) + " is of pass " +
-                               std::to_string(e.step) + ", not of " + std::to_string(pass_));
-      }
+      check_pass(e.position, e.step);
       if (e.block != block || e.block_step != in_block) {
         throw std::logic_error("position " + std::to_string(e.position) +
                                " is decided with block " + std::to_string(e.block) +
                                " in its pass " + std::to_string(e.block_step) + ", not with " +
                                std::to_string(block) + " in " + std::to_string(in_block));
       }
+    }
+  }
+
+  // The step of an entry is its pass.
+  void check_pass(index_t position, index_t step) const {
+    if (step != pass_) {
+      throw std::logic_error("position " + std::to_string(position) + " is of pass " +
+                             std::to_string(step) + ", not of " + std::to_string(pass_));
     }
   }
 

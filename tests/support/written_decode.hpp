@@ -267,7 +267,7 @@ template <class Session>
         for (const double x : rows[i]) {
           logits.push_back(std::isnan(x) ? static_cast<float>(x)
                            : x > 0.0     ? static_cast<float>(std::log(x))
-                                         : -60.0F);
+                                         : -math::infinity());
         }
       }
     }

@@ -64,6 +64,13 @@ TEST(range, of_a_list_has_its_capacity) {
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {-5, 1, 2}}));
 }
 
+TEST(range, of_a_block_that_is_rewritten_has_its_memory) {
+  for (const index_t length : {63, 64, 65}) {
+    const sequence_shape g{.length = 80, .block_length = length};
+    EXPECT_EQ(takes(joint_threshold_indel{}, g), length <= 64) << length;
+  }
+}
+
 TEST(range, of_tokens_that_edit_text_are_other_tokens_than_the_mask) {
   for (const token_id v : {-1, 0, 8}) {
     EXPECT_TRUE(takes(joint_threshold_indel{.erase_token = v})) << v;
