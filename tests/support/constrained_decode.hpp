@@ -218,6 +218,7 @@ void decode_constrained(Session& session,
         ASSERT_TRUE(usable == 1 || restricted) << "position " << c.position;
         ASSERT_EQ(c.log_probability, 0.0F);
         ASSERT_EQ(c.confidence, 1.0F);
+        ASSERT_TRUE(std::isnan(c.margin) && std::isnan(c.entropy));
         ASSERT_TRUE(active.contains(c.block) || c.block_step == 0);
       }
     }

@@ -60,9 +60,7 @@ class decode_laws {
     }
     if (!reconsiders_) {
       check_blocks(committed);
-      for (const token_probability& p : session.probabilities(0)) {
-        check_pass(p.position, p.step);
-      }
+      check_probabilities(session.probabilities(0));
     }
     check_end(report);
     if (!is_canvas_ && !reconsiders_) {
@@ -201,6 +199,22 @@ class decode_laws {
     if (step != pass_) {
       throw std::logic_error("position " + std::to_string(position) + " is of pass " +
                              std::to_string(step) + ", not of " + std::to_string(pass_));
+    }
+  }
+
+  // Probabilities are of this pass; the shares of a position are those of its probabilities.
+  void check_probabilities(std::span<const token_probability> all) const {
+    for (const token_probability& p : all) {
+      check_pass(p.position, p.step);
+      double sum = 0.0;
+      for (const token_probability& other : all) {
+        sum += other.position == p.position ? double(other.probability) : 0.0;
+      }
+      if (sum > 0.0 && std::abs(double(p.share) - double(p.probability) / sum) > 1e-4) {
+        throw std::logic_error("token " + std::to_string(p.token) + " of position " +
+                               std::to_string(p.position) + " has a share of " +
+                               std::to_string(p.share));
+      }
     }
   }
 

@@ -240,6 +240,7 @@ TEST(candidates, account_for_every_change_of_the_tokens) {
       {"at_frontier + left_to_right", {{committed, 0}, {excluded, 0}}},
       {"left_to_right + any_of(threshold(0.99), remdm_conf(1))",
        {{committed, 1}, {committed, 2}, {remasked, 2}}},
+      {"threshold(0.95) + beam(2)", {{committed, 0}, {from_branch, 1}}},
   };
   for (const case_of& one : cases) {
     SCOPED_TRACE(one.text);

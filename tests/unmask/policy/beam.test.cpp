@@ -196,6 +196,7 @@ outcome compare(std::uint64_t seed, const beam& b, const std::string& more = "")
             row.begin(), row.end(), logits.begin() + (of.first_row + r - of.rows.first) * vocab);
       }
     }
+    EXPECT_LE(s.planned().freeze.last, s.report().committed_prefix);
     const text before = tokens;
     s.supply(host_logits<float>(logits.data(), request->rows, vocab));
     ++forwards;

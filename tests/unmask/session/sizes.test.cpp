@@ -144,6 +144,12 @@ TEST(Sizes, CapacitiesOutOfRangeAreRefusedByName) {
   EXPECT_NE(said.find("bytes each, got 1073741824"), std::string::npos) << said;
 }
 
+TEST(Sizes, LayersBelowZeroAreRefusedByName) {
+  const std::string said = refusal_of(
+      [] { static_cast<void>(state_bytes<plain>({.length = 9, .window = 9, .layers = -1})); });
+  EXPECT_EQ(said, "session_capacity::layers must be at least 0, got -1");
+}
+
 TEST(Sizes, AVocabularyOutOfRangeIsRefusedByName) {
   for (const index_t vocab : {max_vocab + 1, largest}) {
     const std::string said = refusal_of(
