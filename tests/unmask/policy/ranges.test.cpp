@@ -64,6 +64,13 @@ TEST(range, of_a_list_has_its_capacity) {
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {-5, 1, 2}}));
 }
 
+TEST(range, of_a_window_is_within_the_answer) {
+  const sequence_shape g{.prompt_length = 3, .length = 11, .block_length = 2};
+  for (const auto& [share, reach] : {std::pair{0.1F, 2}, {0.5F, 4}, {1.0F, 8}}) {
+    EXPECT_EQ((block_at_delimiter<1>{.tokens = {1}, .share = share, .count = 1}.reach(g)), reach);
+  }
+}
+
 TEST(range, of_a_block_that_is_rewritten_has_its_memory) {
   for (const index_t length : {63, 64, 65}) {
     const sequence_shape g{.length = 80, .block_length = length};

@@ -286,14 +286,14 @@ TEST(threshold_calibrator, agrees_with_the_definitions_in_double_precision) {
 
 TEST(threshold_calibrator, records_candidates_of_masked_positions) {
   using enum candidate_outcome;
-  for (const auto [outcome, is_recorded] : {std::pair{committed, true},
-                                            {forced, true},
-                                            {held, true},
-                                            {excluded, true},
-                                            {replaced, false},
-                                            {remasked, false},
-                                            {kept, false},
-                                            {from_branch, false}}) {
+  for (const auto& [outcome, is_recorded] : {std::pair{committed, true},
+                                             {forced, true},
+                                             {held, true},
+                                             {excluded, true},
+                                             {replaced, false},
+                                             {remasked, false},
+                                             {kept, false},
+                                             {from_branch, false}}) {
     threshold_calibrator r{geometry, collect::candidates};
     candidate_entry e;
     e.log_probability = -0.5F;

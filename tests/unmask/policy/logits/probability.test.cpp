@@ -193,7 +193,7 @@ TEST(probability_of, of_a_row_that_overflows_is_not_told) {
 
 // A far-away list still has shares, where its probabilities are nothing.
 TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
-  const std::vector<float> row = {500.0F, 1.0F, 0.0F, 3.0F, 2.0F, 0.0F};
+  const std::vector<float> row = {500.0F, -249.0F, 0.0F, -247.0F, 2.0F, 0.0F};
   const auto told =
       ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}), row);
   EXPECT_NEAR(told[1].share, 1.0 / (1.0 + std::exp(-2.0)), 1e-6);

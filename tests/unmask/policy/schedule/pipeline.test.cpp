@@ -184,11 +184,14 @@ void expect_no_empty_pass(const Schedule& blocks, const More&... more) {
     std::vector<std::uint8_t> editable(80, 0);
     editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
     editable[static_cast<std::size_t>(c.within(0, 79))] = 1;
-    const auto p = by_name(policy{by_confidence{}, unmask::threshold{0.9F}, blocks, more...});
-    session<std::remove_const_t<decltype(p)>> s{q.model,
-                                                {.length = 80, .window = 80, .branches = 3}};
-    s.start(
-        0, p, tokens_view<memory::host>(x), q.geometry, {.editable = editable, .suppressed = {}});
+    const auto rule = by_name(policy{by_confidence{}, unmask::threshold{0.9F}, blocks, more...});
+    session<std::remove_const_t<decltype(rule)>> s{q.model,
+                                                   {.length = 80, .window = 80, .branches = 3}};
+    s.start(0,
+            rule,
+            tokens_view<memory::host>(x),
+            q.geometry,
+            {.editable = editable, .suppressed = {}});
     while (const auto request = s.next()) {
       const range scored = s.planned().score;
       EXPECT_TRUE(std::find(x.begin() + scored.first,
