@@ -80,10 +80,10 @@ struct random_rows {
   double scale = 3.0;
   bool hostile = false;
 
-  void write(int pass, index_t position, std::span<float> row) const {
+  void write(int pass, index_t position, std::span<float> out) const {
     dice d(mixed(seed, static_cast<std::uint64_t>(pass), static_cast<std::uint64_t>(position)));
     const bool is_dead = hostile && d.chance(0.15);
-    for (float& z : row) {
+    for (float& z : out) {
       z = std::nearbyint(d.real(-scale, scale) * 4.0F) / 4.0F;
       z = is_dead ? -std::numeric_limits<float>::infinity() : z;
       z = hostile && d.chance(0.03) ? std::numeric_limits<float>::quiet_NaN() : z;
@@ -279,12 +279,12 @@ void decode_constrained(Session& session,
       }
       if (greedy && c.outcome == candidate_outcome::held) {  // law: and nothing else is excluded
         const segment& s = request->segments[0];
-        const float* const row =
+        const float* const read =
             logits.data() +
             static_cast<std::size_t>(s.first_row + c.position - s.rows.first) * vocab;
         for (token_id v = 0; v < l.model.vocab; ++v) {
           ASSERT_TRUE(!is_possible(before, static_cast<std::size_t>(c.position), v) ||
-                      !r.is_usable(v) || !(row[v] > row[c.token]))
+                      !r.is_usable(v) || !(read[v] > read[c.token]))
               << "token " << c.token << " at " << c.position << ", not " << v;
         }
         ++n.greedy;
