@@ -15,6 +15,7 @@
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
 #include "goldens/witness.hpp"
+#include "support/by_name.hpp"
 
 namespace unmask::goldens {
 
@@ -84,7 +85,8 @@ template <class Ranking>
 verdict dream(const commit_line& line) {
   const arguments args(line);
   return replay(line,
-                released::dream(Ranking{}, args.get<index_t>("steps"), args.get<float>("eps")),
+                testing::by_name(
+                    released::dream(Ranking{}, args.get<index_t>("steps"), args.get<float>("eps"))),
                 left_of_block(line, answer_of(line)));
 }
 

@@ -119,8 +119,13 @@ counts decodes(const Part&... part) {
 
 TEST(view, of_a_step_has_what_it_wrote) {
   EXPECT_GT(decodes(by_confidence{}, threshold{0.3F}).several, 30);
-  EXPECT_GT(decodes(by_margin{}, tokens_per_step{3}, remask_current_below{0.2F, 9}).rewritten, 30);
-  EXPECT_GT(decodes(by_confidence{}, tokens_per_step{2}, edit_committed{}).rewritten, 30);
+  for (const float edited : {0.0F, 0.5F, 1.0F}) {
+    EXPECT_GT(
+        decodes(
+            by_margin{}, tokens_per_step{2}, edit_committed{edited}, remask_current_below{0.2F, 9})
+            .rewritten,
+        30);
+  }
   EXPECT_GT(decodes(by_confidence{}, threshold{0.5F}, lookahead{3}).several, 30);
   EXPECT_GT(decodes(by_confidence{}, threshold{0.9F}, beam{3}).none, 30);
   EXPECT_GT(decodes(by_confidence{}, threshold{0.4F}, beam{2}).several, 30);
