@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What holds of every decode, whatever its policy: checked in each step of a written decode.
+/// Laws of every decode, whatever its policy, checked in each step of a written one.
 
 #include <unmask/named_policy.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a part sees of a step in sequence_view, beside what the step wrote.
+// The sequence_view that a part has of a step, compared with the tokens that the step wrote.
 #include <unmask/constraint.hpp>
 #include <unmask/policy/beam.hpp>
 #include <unmask/unmask.hpp>
