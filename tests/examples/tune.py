@@ -24,11 +24,16 @@ EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 SMALL = ("--model", "sudoku", "--depth", "0", "--target", "exact >= 0.5")
 
 
+def decoded(*arguments):
+    """What the demo's JSON says of sixteen puzzles under a policy."""
+    done = subprocess.run([DEMO, "--json", "--model", "sudoku", "--limit", "16", *arguments],
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["policies"][0]
+
+
 def puzzles():
     """Sixteen of the examples', with half of the cells given that one token a pass finds: half the passes."""
-    done = subprocess.run([DEMO, "--json", "--model", "sudoku", "--limit", "16", "--policy", "tokens_per_step"],
-                          capture_output=True, text=True, check=True)
-    answers = json.loads(done.stdout)["policies"][0]["answers"]
+    answers = decoded("--policy", "tokens_per_step")["answers"]
     with open(os.path.join(EXAMPLES, "sudoku", "puzzles.jsonl"), encoding="ascii") as file:
         lines = [json.loads(line) for line, _ in zip(file, answers)]
     for line, answer in zip(lines, answers):
@@ -70,10 +75,7 @@ class Tune(unittest.TestCase):
         policy = self.done.stdout.split("\n")[0]
         right, of, forwards = re.search(r"unseen +(\d+) of (\d+) right.*, ([\d.]+) forwards", self.done.stdout).groups()
         self.assertEqual(of, "8")
-        demo = subprocess.run([DEMO, "--json", "--model", "sudoku", "--prompts", self.problems, "--limit", "16",
-                               "--policy", policy],
-                              capture_output=True, text=True, check=True)
-        answers = json.loads(demo.stdout)["policies"][0]
+        answers = decoded("--prompts", self.problems, "--policy", policy)
         self.assertEqual(answers["right"][1::2].count("1"), int(right))
         self.assertAlmostEqual(sum(answers["forwards_each"][1::2]) / 8, float(forwards), places=2)
 
