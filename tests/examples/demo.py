@@ -313,7 +313,7 @@ class Demo(unittest.TestCase):
     def test_frontier_measures_each_policy_over_its_knob(self):
         with tempfile.TemporaryDirectory() as folder:
             stem = os.path.join(folder, "frontier")
-            done = run("--frontier", stem, "--limit", "2", "--task", "word", "--task", "sort", "--policy",
+            done = run("--frontier", stem, "--limit", "1", "--task", "word", "--task", "sort", "--policy",
                        "fast_dllm", "--policy", "llada", "--policy", "threshold(0.9) + lookahead(2)", "--policy", "one")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             with open(stem + ".csv", encoding="utf-8") as file:
@@ -333,8 +333,8 @@ class Demo(unittest.TestCase):
             beaten = any(f <= mine[0] and e >= mine[1] and (f, e) != mine for f, e in cost.values())
             self.assertEqual(p["efficient"], "0" if beaten else "1", p)
         # Each point has the numbers of the table.
-        same, = measured("--limit", "2", "--task", "word", "--task", "sort", "--policy", "threshold(0.5)")["policies"]
-        self.assertEqual(cost["fast_dllm: threshold 0.5"][0], same["forwards"] / 4)
+        same, = measured("--limit", "1", "--task", "word", "--task", "sort", "--policy", "threshold(0.5)")["policies"]
+        self.assertEqual(cost["fast_dllm: threshold 0.5"][0], same["forwards"] / 2)
         # Every point is drawn in the overview and in its own panel, with its numbers.
         circles = picture.findall(".//{http://www.w3.org/2000/svg}circle")
         self.assertEqual(len(circles), 2 * len(points))
@@ -348,7 +348,7 @@ class Demo(unittest.TestCase):
         self.assertEqual((plain["forwards"], plain["exact"]), (capped["forwards"], capped["exact"]))
         with tempfile.TemporaryDirectory() as folder:
             stem = os.path.join(folder, "slacks")
-            done = run("--frontier", stem, "--limit", "3", "--policy", "osdt", "--policy", "osdt_by_step")
+            done = run("--frontier", stem, "--limit", "2", "--policy", "osdt", "--policy", "osdt_by_step")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             with open(stem + ".csv", encoding="utf-8") as file:
                 points = [(p["series"], p["knob"], float(p["forwards"])) for p in csv.DictReader(file)]
@@ -555,7 +555,7 @@ class Demo(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name, cache in cases:
                 file = os.path.join(folder, "decode.jsonl")
-                done = run("--policy", name, "--cache", cache, "--trace", file)
+                done = run("--length", "16", "--policy", name, "--cache", cache, "--trace", file)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), name)
                 again = run("--replay", file)
                 self.assertEqual((again.returncode, again.stderr), (0, ""), (name, cache, again.stdout))

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "hostile/fields_oracle.hpp"
+#include "support/decode_laws.hpp"
 
 namespace unmask::hostile {
 
@@ -98,6 +99,19 @@ struct reading {
   token_id best = no_token;
 };
 
+/// A step as a session shows it.
+struct step_view {
+  const step_record& now;
+  [[nodiscard]] const sequence_report& report(index_t) const { return now.report; }
+  [[nodiscard]] std::span<const commit_entry> committed(index_t) const { return now.commits; }
+  [[nodiscard]] std::span<const candidate_entry> candidates(index_t) const {
+    return now.candidates;
+  }
+  [[nodiscard]] std::span<const token_probability> probabilities(index_t) const {
+    return now.probabilities;
+  }
+};
+
 class sequence_oracle {
  public:
   sequence_oracle(const scenario& s, std::size_t i, const facts& f, const bans& b)
@@ -108,7 +122,8 @@ class sequence_oracle {
       , bans_(b)
       , fields_(s, q_)
       , waits_(bound_of(s, q_).waits)
-      , suppressed_(q_.suppressed.begin(), q_.suppressed.end()) {
+      , suppressed_(q_.suppressed.begin(), q_.suppressed.end())
+      , laws_(parts_of(s), g_, s.model.mask_token, given_in(q_)) {
     if (s.model.suppress_mask) {
       suppressed_.insert(s.model.mask_token);
     }
@@ -140,6 +155,7 @@ class sequence_oracle {
            "a report",
            "something happened before the first step");
     before_ = now;
+    tokens_before_ = now.tokens;
     check_filled_at_start(now);
     if (f_.moves) {
       check_moved(now);
@@ -166,6 +182,7 @@ class sequence_oracle {
   }
 
   void on_step(const step_record& seen, const std::vector<std::vector<given_row>>& rows) {
+    check_laws(seen);
     const step_record now = shown(seen);
     if (f_.moves) {
       check_commits_of_moved(now);
@@ -177,6 +194,7 @@ class sequence_oracle {
     possible_ = answer_now();
     read(now, rows, winner);
     check_request(now);
+    check_keys(now, winner);
     check_lists(now);
     check_candidates(now);
     const index_t committed = apply(now, winner);
@@ -190,6 +208,13 @@ class sequence_oracle {
   }
 
  private:
+  [[nodiscard]] static std::vector<bool> given_in(const sequence_plan& q) {
+    std::vector<bool> given;
+    for (const std::uint8_t m : q.editable) {
+      given.push_back(static_cast<mark>(m) != mark::masked);
+    }
+    return given;
+  }
   [[nodiscard]] static std::size_t at(index_t p) { return static_cast<std::size_t>(p); }
 
   static void expect(bool holds, const char* promise, const std::string& seen) {
@@ -226,6 +251,20 @@ class sequence_oracle {
       }
     }
     return now;
+  }
+
+  /// The laws of every decode. The rows may be invalid for any reason.
+  void check_laws(const step_record& seen) {
+    if (f_.renoises || f_.moves || f_.checks || !q_.fields.empty()) {
+      return;
+    }
+    try {
+      laws_.begin_step(seen.planned, tokens_before_);
+      laws_.end_step(step_view{seen}, seen.tokens, {});
+    } catch (const std::logic_error& e) {
+      throw violation("a law", e.what());
+    }
+    tokens_before_ = seen.tokens;
   }
 
   [[nodiscard]] index_t masked_count() const {
@@ -379,6 +418,20 @@ class sequence_oracle {
     }
     expect(any || f_.stays, "a forward pass", "nothing in it is masked");
     was_masked_ = any;
+  }
+
+  /// What the next pass attends to was computed in the segment with which the sequence goes on, or
+  /// before. Drafts and members of a beam share what they compute.
+  void check_keys(const step_record& now, index_t winner) {
+    computed_.resize(at(g_.length));
+    for (const segment& s : now.segments) {
+      if (s.attention != attention_kind::shadow && (s.branch == winner || f_.drafts || f_.beams)) {
+        std::fill(computed_.begin() + s.query.first, computed_.begin() + s.query.last, true);
+        for (index_t p = s.keys.first; p < s.keys.last; ++p) {
+          expect(computed_[at(p)], "a key that was computed", p);
+        }
+      }
+    }
   }
 
   void check_lists(const step_record& now) const {
@@ -773,6 +826,7 @@ class sequence_oracle {
   fields_oracle fields_;
   fields_oracle::answer possible_;
   std::int64_t waits_;
+  std::vector<bool> computed_;
   bool was_masked_ = false;  ///< anything that was decided about
   std::set<token_id> suppressed_;
   std::vector<token_id> given_;
@@ -780,6 +834,8 @@ class sequence_oracle {
   step_record before_;
   std::map<index_t, given_row> rows_;
   std::map<index_t, given_row> rows_before_;
+  testing::decode_laws laws_;
+  std::vector<token_id> tokens_before_;  ///< as they are, those that are hidden masked
 };
 
 class oracle final : public observer {

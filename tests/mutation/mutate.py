@@ -25,13 +25,15 @@ import schemata
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDERS = ["step", "policy", "core", "stats"]
 # Tests of decisions. The others test what these four folders do not have, or take minutes.
-TESTS = ["mutation/goldens", "unmask/session/*", "unmask/policy/**/*", "unmask/step/*", "unmask/layers/*",
+TESTS = ["mutation/*", "unmask/session/*", "unmask/policy/**/*", "unmask/step/*", "unmask/layers/*",
          "unmask/device/*", "unmask/named/*", "unmask/compose/*", "unmask/ranks/*", "unmask/core/*",
          "unmask/stats/*", "unmask/host/*", "unmask/constraint/*", "unmask/trace/*", "unmask/tune/*"]
 # Sources beside a test: of all of them, and of the first.
 SUPPORT = ["mutation/main.cpp", "support/emulated_block.cpp", "hostile/written_policy.cpp"]
-GOLDENS = sorted(os.path.relpath(f, f"{ROOT}/tests") for f in glob.glob(f"{ROOT}/tests/goldens/*.cpp")
-                 if not f.endswith("/main.cpp"))
+# Those of a program whose checks are tests here: the files of its folder, without its main().
+PROGRAMS = {name: [f"{name}/{os.path.basename(f)}" for f in sorted(glob.glob(f"{ROOT}/tests/{name}/*.cpp"))
+                   if os.path.basename(f) not in ("main.cpp", "written_policy.cpp")]
+            for name in ("goldens", "hostile")}
 # One set of row kernels: they decide alike, and compile for long.
 FLAGS = ["-std=c++20", "-Og", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-fmax-errors=0",
          "-fdiagnostics-column-unit=byte",
@@ -167,7 +169,7 @@ class Programs:
     def link(self, test):
         """The program of a test file; none of one that needs other sources or libraries."""
         program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")])
-        sources = [test] + (GOLDENS if test.endswith("goldens.test.cpp") else [])
+        sources = [test] + [f for name, files in PROGRAMS.items() if test.endswith(f"{name}.test.cpp") for f in files]
         try:
             objects = [self.compile(f) for f in sources] + self.support
             if not os.path.exists(program) or any(

@@ -132,7 +132,8 @@ possible_tokens(const strings& of,
 
 /// Decodes one request in a slot of a session with trace, and checks every step.
 /// `bound` is most_forwards(); `restricted`: whether parts of the policy exclude tokens; `greedy`:
-/// whether the policy proposes the most probable tokens that are possible.
+/// whether the policy proposes the most probable tokens that are possible; `masks_least`: whether a
+/// part masks the least certain tokens, which may be certain by the constraint.
 template <class Session, class Start>
 void decode_constrained(Session& session,
                         const Start& start,
@@ -142,7 +143,8 @@ void decode_constrained(Session& session,
                         const random_rows& rows,
                         bool restricted,
                         decode_counts& n,
-                        bool greedy = false) {
+                        bool greedy = false,
+                        bool masks_least = false) {
   const strings all(l, r.answer);
   std::vector<token_id> tokens = r.tokens;
   std::vector<token_id> x;  // no_token: masked
@@ -185,6 +187,7 @@ void decode_constrained(Session& session,
   const auto follow = [&] {
     index_t last = -1;
     int committed = 0;
+    std::vector<token_id> edited = x;  // with what is not remasked yet
     for (const commit_entry& e : session.committed(0)) {
       ASSERT_GT(e.position, last);
       last = e.position;
@@ -193,6 +196,9 @@ void decode_constrained(Session& session,
       }
       committed += e.token == l.model.mask_token ? 0 : 1;
       x[static_cast<std::size_t>(e.position)] = e.token == l.model.mask_token ? no_token : e.token;
+      if (e.token != l.model.mask_token) {
+        edited[static_cast<std::size_t>(e.position)] = e.token;
+      }
     }
     together = together || committed > 1;
     const ending end = session.report(0).end;
@@ -206,8 +212,7 @@ void decode_constrained(Session& session,
       refused += c.outcome == candidate_outcome::refused ? 1 : 0;
       filled += c.outcome == candidate_outcome::filled ? 1 : 0;
       forced += c.outcome == candidate_outcome::forced ? 1 : 0;
-      if (c.outcome == candidate_outcome::filled) {  // law: no other token is possible there
-        std::vector<token_id> without = x;
+      const auto possible_there = [&](std::vector<token_id> without) {
         without[static_cast<std::size_t>(c.position)] = no_token;
         const auto by = possible_tokens(all, l, r, without);
         int usable = 0;
@@ -215,6 +220,15 @@ void decode_constrained(Session& session,
           usable +=
               is_possible(by, static_cast<std::size_t>(c.position), v) && r.is_usable(v) ? 1 : 0;
         }
+        return usable;
+      };
+      if (c.outcome == candidate_outcome::remasked) {  // law: what is certain stays
+        ASSERT_TRUE(possible_there(edited) > 1 || !r.fill || masks_least)
+            << "position " << c.position;
+        edited[static_cast<std::size_t>(c.position)] = no_token;
+      }
+      if (c.outcome == candidate_outcome::filled) {  // law: no other token is possible there
+        const int usable = possible_there(x);
         ASSERT_TRUE(usable == 1 || restricted) << "position " << c.position;
         ASSERT_EQ(c.log_probability, 0.0F);
         ASSERT_EQ(c.confidence, 1.0F);

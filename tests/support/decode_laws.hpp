@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace unmask::testing {
@@ -18,33 +19,47 @@ namespace unmask::testing {
 /// The laws of one decode. Errors: std::logic_error.
 class decode_laws {
  public:
-  /// Probabilities of a pass, [position of the answer][token]; one of NaN is NaN throughout.
+  /// Probabilities of a pass, [position of the answer][token]; one of NaN is NaN throughout. None
+  /// where they are not known.
   using rows = std::vector<std::vector<double>>;
 
-  decode_laws(const named_policy& parts, const sequence_shape& shape, token_id mask)
+  /// `given` are positions whose tokens the caller gave, besides the prompt.
+  decode_laws(const named_policy& parts,
+              const sequence_shape& shape,
+              token_id mask,
+              std::vector<bool> given = {})
       : shape_(shape)
       , mask_(mask)
+      , given_(std::move(given))
       , is_canvas_(parts.draw.has_canvas)
       , reconsiders_(step::reconsiders_now(parts))
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
-      , grows_(step::begin_length(parts, shape) < shape.length) {}
+      , grows_(step::begin_length(parts, shape) < shape.length)
+      , has_one_part_(parts.count == 1) {}
 
   /// Before a step, with its plan.
   void begin_step(const plan& planned, const std::vector<token_id>& tokens) {
     planned_ = planned;
     before_ = tokens;
+    check_ranges(planned);
+    check_placed(planned, tokens);
     freeze(planned.freeze, tokens);
   }
 
   /// After it.
   template <class Session>
-  void end_step(Session& session, const std::vector<token_id>& tokens, const rows& seen) {
+  void end_step(Session&& session, const std::vector<token_id>& tokens, const rows& seen) {
     const sequence_report report = session.report(0);
     const std::span<const commit_entry> committed = session.committed(0);
     const std::span<const candidate_entry> candidates = session.candidates(0);
     freeze({}, tokens);
-    if (report.end != ending::eos_token && !is_canvas_ && !reconsiders_ && !rewrites_blocks_) {
-      check_reported(committed, tokens);
+    if (!is_canvas_ && !reconsiders_ && !rewrites_blocks_) {
+      check_reported(report.end, committed, tokens);
+    }
+    for (const commit_entry& e : committed) {
+      if (std::size_t(e.position) < given_.size()) {
+        given_[std::size_t(e.position)] = false;
+      }
     }
     if (is_canvas_ && report.end == ending::running &&
         candidates.size() != std::size_t(planned_.score.size())) {
@@ -53,11 +68,12 @@ class decode_laws {
     if (rewrites_blocks_) {
       check_confidences(candidates, seen);
     } else {
-      check_candidates(candidates, committed, seen);
+      check_candidates(report.end, candidates, committed, seen);
     }
     if (!is_canvas_ && !rewrites_blocks_) {
       check_counts(report, candidates);
     }
+    check_parts(candidates);
     if (!reconsiders_) {
       check_blocks(committed);
       check_probabilities(session.probabilities(0));
@@ -70,6 +86,40 @@ class decode_laws {
   }
 
  private:
+  // A pass returns the rows of all positions that it decides, and attends to all that it computes.
+  void check_ranges(const plan& p) const {
+    const auto is_in = [](range a, range b) {
+      return a.empty() || (b.first <= a.first && a.last <= b.last);
+    };
+    const range read{std::max(p.score.first - p.logits_shift, 0), p.score.last - p.logits_shift};
+    if (!is_in(read, p.query) || !is_in(p.query, p.keys) || !is_in(p.keys, {0, shape_.length})) {
+      throw std::logic_error("decides positions " + text_of(p.score) + " from computed ones " +
+                             text_of(p.query) + " with keys " + text_of(p.keys));
+    }
+  }
+  [[nodiscard]] static std::string text_of(range r) {
+    return std::to_string(r.first) + " to " + std::to_string(r.last);
+  }
+
+  // The tokens of branches are of masked positions that the pass decides, or stand there by now;
+  // those of a beam's members may be left of them.
+  void check_placed(const plan& p, const std::vector<token_id>& tokens) const {
+    for (index_t b = 0; b <= p.branches; ++b) {
+      const range placed = p.placed(b);
+      for (index_t k = placed.first; k < placed.last; ++k) {
+        const placement& at = p.branch[k];
+        const std::size_t i = std::size_t(at.position);
+        const bool is_free = is_masked(i, tokens) || tokens[i] == at.token;
+        const bool is_decided = p.beam || p.score.contains(at.position);
+        if (!is_decided || !is_free || at.token == mask_ || at.token < 0) {
+          throw std::logic_error("branch " + std::to_string(b) + " places token " +
+                                 std::to_string(at.token) + " at position " +
+                                 std::to_string(at.position));
+        }
+      }
+    }
+  }
+
   // The entries of a report have ascending positions.
   static void check_ascending(const auto& entries) {
     index_t last = -1;
@@ -82,21 +132,31 @@ class decode_laws {
     }
   }
 
-  // A step reports the tokens that it wrote, and those alone.
-  void check_reported(std::span<const commit_entry> committed,
-                      const std::vector<token_id>& tokens) const {
+  // A step reports the tokens that it wrote, and those alone; an end may fill what is left with the
+  // EOS token.
+  void check_reported(ending end,
+                      std::span<const commit_entry> committed,
+                      const std::vector<token_id>& tokens) {
     check_ascending(committed);
     std::vector<token_id> expected = before_;
     for (const commit_entry& c : committed) {
       expected[std::size_t(c.position)] = c.token;
     }
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (expected[i] != tokens[i]) {
+      const bool may_be_filled = end != ending::running && end != ending::complete &&
+                                 is_masked(i, expected) && !is_masked(i, tokens);
+      filled_ = filled_ || (expected[i] != tokens[i] && may_be_filled);
+      if (expected[i] != tokens[i] && !may_be_filled) {
         throw std::logic_error("position " + std::to_string(i) + " has token " +
                                std::to_string(tokens[i]) + ", but with its reports " +
                                std::to_string(expected[i]));
       }
     }
+  }
+
+  [[nodiscard]] bool is_masked(std::size_t i, const std::vector<token_id>& tokens) const {
+    const bool is_given = i < std::size_t(shape_.prompt_length) || (i < given_.size() && given_[i]);
+    return tokens[i] == mask_ && !is_given;
   }
 
   // Positions that are frozen keep the tokens that they have by then.
@@ -111,20 +171,22 @@ class decode_laws {
       token = token == no_token ? tokens[std::size_t(p)] : token;
     }
     for (std::size_t i = 0; i < frozen_.size(); ++i) {
-      if (frozen_[i] != no_token && (frozen_[i] != tokens[i] || tokens[i] == mask_)) {
+      if (frozen_[i] != no_token && (frozen_[i] != tokens[i] || is_masked(i, tokens))) {
         throw std::logic_error("position " + std::to_string(i) + " changes, which was frozen");
       }
     }
   }
 
-  // The candidates that were written are the tokens that the step reports, and only rows of NaN are
-  // invalid.
-  void check_candidates(std::span<const candidate_entry> candidates,
+  // The candidates that were written are the tokens that the step reports, but for those that an
+  // end fills in, and only rows of NaN are invalid.
+  void check_candidates(ending end,
+                        std::span<const candidate_entry> candidates,
                         std::span<const commit_entry> committed,
                         const rows& seen) const {
     check_ascending(candidates);
-    const bool has_nan =
-        std::any_of(seen.begin(), seen.end(), [](const auto& row) { return std::isnan(row[0]); });
+    const bool has_nan = seen.empty() || std::any_of(seen.begin(), seen.end(), [](const auto& row) {
+                           return std::isnan(row[0]);
+                         });
     index_t open = 0;
     for (const commit_entry& e : committed) {
       open += e.token == mask_ ? 0 : 1;  // a position that was masked again
@@ -137,14 +199,30 @@ class decode_laws {
         throw std::logic_error("the row of position " + std::to_string(c.position) + " is invalid");
       }
     }
-    if (open != 0) {
+    if (open != 0 && (end == ending::running || end == ending::complete)) {
       throw std::logic_error(std::to_string(open) + " reported tokens are of no candidate");
+    }
+  }
+
+  // If there is one part, it is the one that decided.
+  void check_parts(std::span<const candidate_entry> candidates) const {
+    for (const candidate_entry& c : candidates) {
+      const bool is_by_a_part = c.outcome == candidate_outcome::committed ||
+                                c.outcome == candidate_outcome::replaced ||
+                                c.outcome == candidate_outcome::remasked;
+      if (has_one_part_ && is_by_a_part && c.part != 0) {
+        throw std::logic_error("position " + std::to_string(c.position) + " is decided by part " +
+                               std::to_string(c.part));
+      }
     }
   }
 
   // A part that rewrites its block sees the rows of the model.
   void check_confidences(std::span<const candidate_entry> candidates, const rows& seen) const {
     for (const candidate_entry& c : candidates) {
+      if (seen.empty()) {
+        break;
+      }
       const double p = seen[std::size_t(c.position - shape_.prompt_length)][std::size_t(c.token)];
       if (std::abs(double(c.confidence) - (std::isnan(p) ? 0.0 : p)) > 1e-3) {
         throw std::logic_error("position " + std::to_string(c.position) + " has confidence " +
@@ -210,7 +288,7 @@ class decode_laws {
       for (const token_probability& other : all) {
         sum += other.position == p.position ? double(other.probability) : 0.0;
       }
-      if (sum > 0.0 && std::abs(double(p.share) - double(p.probability) / sum) > 1e-4) {
+      if (sum > 1e-30 && std::abs(double(p.share) - double(p.probability) / sum) > 1e-4) {
         throw std::logic_error("token " + std::to_string(p.token) + " of position " +
                                std::to_string(p.position) + " has a share of " +
                                std::to_string(p.share));
@@ -220,8 +298,8 @@ class decode_laws {
 
   // Without an EOS token or a stop sequence the answer has all positions.
   void check_end(const sequence_report& report) const {
-    if (!grows_ && report.end != ending::eos_token && report.end != ending::stop_tokens &&
-        report.answer_end != shape_.length) {
+    if (!grows_ && !filled_ && report.end != ending::eos_token &&
+        report.end != ending::stop_tokens && report.answer_end != shape_.length) {
       throw std::logic_error("the answer ends at " + std::to_string(report.answer_end));
     }
   }
@@ -232,9 +310,14 @@ class decode_laws {
     if (grows_ && report.end != ending::running) {
       return;  // EOS tokens follow the answer
     }
-    const auto first =
-        static_cast<index_t>(std::find(tokens.begin(), tokens.end(), mask_) - tokens.begin());
-    const auto masked = static_cast<index_t>(std::count(tokens.begin(), tokens.end(), mask_));
+    index_t first = 0;
+    while (first < shape_.length && !is_masked(std::size_t(first), tokens)) {
+      ++first;
+    }
+    index_t masked = 0;
+    for (index_t p = first; p < shape_.length; ++p) {
+      masked += is_masked(std::size_t(p), tokens) ? 1 : 0;
+    }
     const bool is_prefix = planned_.drafts || planned_.checks ? report.committed_prefix <= first
                                                               : report.committed_prefix == first;
     if (!is_prefix || (grows_ ? report.masked > masked : report.masked != masked)) {
@@ -247,10 +330,13 @@ class decode_laws {
 
   sequence_shape shape_;
   token_id mask_;
+  std::vector<bool> given_;
   bool is_canvas_;
   bool reconsiders_;
   bool rewrites_blocks_;
   bool grows_;
+  bool has_one_part_;
+  bool filled_ = false;  ///< by the end
   plan planned_;
   std::vector<token_id> before_;
   std::vector<token_id> frozen_;     ///< no_token: not frozen

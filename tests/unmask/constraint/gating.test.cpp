@@ -46,6 +46,8 @@ sequence_report decode(const Policy& p,
           {.constraints = fields});
   const random_rows rows{seed, 4.0, false};
   int pass = 0;
+  index_t refused = 0;
+  index_t forced = 0;
   while (const auto request = s.next()) {
     std::vector<float> logits(static_cast<std::size_t>(request->rows) * 7);
     for (index_t r = 0; r < request->rows; ++r) {
@@ -57,6 +59,12 @@ sequence_report decode(const Policy& p,
       }
     }
     s.supply(host_logits<float>(logits.data(), request->rows, 7));
+    for (const candidate_entry& c : s.candidates()) {
+      refused += c.outcome == candidate_outcome::refused ? 1 : 0;
+      forced += c.outcome == candidate_outcome::forced ? 1 : 0;
+    }
+    EXPECT_EQ(s.report().refused, refused);
+    EXPECT_EQ(s.report().forced, forced);
     ++pass;
     EXPECT_LE(pass, length);
   }
@@ -149,7 +157,8 @@ TEST(gating, tests_candidates_in_the_order_of_their_rank) {
   }
 }
 
-TEST(gating, goes_with_constraints) {
+/// Words of the letters a to f, a letter a token, with an f in them.
+language with_an_f() {
   language l;
   l.words = {"a", "b", "c", "d", "e", "f", ""};
   l.model = model;
@@ -158,7 +167,49 @@ TEST(gating, goes_with_constraints) {
     l.bytes.next[c] = 0;
     l.bytes.next[256 + c] = 1;
   }
-  l.bytes.next['f'] = 1;  // a word with an f in it
+  l.bytes.next['f'] = 1;
+  return l;
+}
+
+/// Allows `only` where the position is `offset` behind the prompt, all tokens elsewhere; and
+/// nothing if the sequence is not the one of the test.
+struct one_there {
+  index_t offset = 0;
+  token_id only = 0;
+  static constexpr statistics required = stat::none;
+
+  [[nodiscard]] bool allows(token_id token, const step_info& at) const {
+    const sequence_view& q = *at.view;
+    const bool is_sequence = q.prompt_length == 2 && q.length == 6 && q.block_length == 3 &&
+                             q.eos_token == no_token && q.tokens[0] == 4;
+    return is_sequence && (at.position - q.prompt_length != offset || token == only);
+  }
+  void process(auto&, const auto&) const {}
+};
+static_assert(restricting<one_there>);
+
+TEST(constraint, is_told_what_parts_allow_before_the_first_step) {
+  const language l = with_an_f();
+  constraint c(l.bytes.view(), l.lifted_to(), {.bytes = 1 << 18});
+  const constrained_field field{.language = &c};
+  for (index_t offset = 0; offset < 4; ++offset) {
+    const policy p{by_confidence{}, tokens_per_step{1}, one_there{offset, 5}};
+    session s(p, model, {.length = 6, .window = 4, .trace = true});
+    std::vector<token_id> tokens{4, 4, 6, 6, 6, 6};
+    s.start(0,
+            tokens,
+            {.prompt_length = 2, .length = 6, .block_length = 3},
+            {.constraints = {&field, 1}});
+    ASSERT_EQ(s.committed().size(), 1U);
+    EXPECT_EQ(s.committed()[0].position, 2 + offset);
+    EXPECT_EQ(s.committed()[0].token, 5);
+    EXPECT_EQ(s.committed()[0].step, -1);
+    EXPECT_EQ(s.report().filled, 1);
+  }
+}
+
+TEST(gating, goes_with_constraints) {
+  const language l = with_an_f();
   constraint c(l.bytes.view(), l.lifted_to(), {.bytes = 1 << 18});
   const constrained_field field{.language = &c};
   for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -157,6 +157,10 @@ TEST(constraint_read_again, is_obeyed_by_every_kind_of_policy) {
     decode_with(policy{by_confidence{}, threshold{0.3F}, min_new_tokens{2}}, seed, true);
     decode_with(policy{by_confidence{}, adaptive_threshold{}}, seed);
     decode_with(policy{by_confidence{}, threshold{0.3F}, block_pipeline{}}, seed);
+    // Each of its blocks has to commit, so that one may be refused for the sake of another.
+    decode_with(
+        policy{by_confidence{}, threshold{0.99F}, block_pipeline{.add = 0.0F, .activate = 0.0F}},
+        seed);
     decode_with(policy{by_confidence{}, tokens_per_step{3}, trace_credit<4>{}}, seed);
   }
   EXPECT_GT(n.decodes, 1500);

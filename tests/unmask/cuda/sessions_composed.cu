@@ -13,7 +13,6 @@ namespace policies = unmask::testing;
 
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::sure_ones)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::of_kept_three)>>;
-template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::profiled)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::credited)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::drawn)>>;
 template class unmask::on_stream::workspace<std::remove_const_t<decltype(policies::branching_out)>>;

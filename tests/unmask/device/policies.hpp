@@ -47,7 +47,11 @@ inline constexpr policy branching_out{by_confidence{},
                                       lookahead{.branches = 2, .lowest_share = 0.5F},
                                       released::d2f_blocks{.add = 0.2F, .activate = 0.6F},
                                       stop_at_eos{}};
-inline constexpr policy gated{by_confidence{}, tokens_per_step{2}, takes_turns{}, odd_tokens{}};
+inline constexpr policy gated{by_confidence{},
+                              calibrated_threshold<16>{.threshold = 0.3F},
+                              takes_turns{},
+                              odd_tokens{},
+                              suffix_window{.window = 2}};
 inline constexpr policy drawn{by_confidence{}, steps_per_block{4}, sampling{.temperature = 0.8F}};
 inline constexpr policy drawn_edited{
     by_confidence{},
@@ -62,8 +66,6 @@ inline constexpr policy rewriting{by_confidence{},
                                   threshold{0.3F},
                                   edit_committed{.threshold = 0.2F},
                                   edited_blocks{.most_edits = 2}};
-inline constexpr policy profiled{
-    by_confidence{}, calibrated_threshold<16>{.threshold = 0.3F}, suffix_window{.window = 2}};
 inline constexpr policy redrawn{
     by_entropy{}, entropy_bound{0.5F}, canvas{.vocab = 7, .steps = 5, .certain = 0.1F}};
 
@@ -99,13 +101,12 @@ struct policy_list {};
 
 /// Those that parity suite and block emulator decode composed, too.
 /// sure_ones and of_kept_three have parts that no text names, the second the statistics of a
-/// truncated row; the text of profiled would need a file; a session test has the kernels of
-/// credited. gated has parts of the tests; branching_out plans each branch, which may end before
-/// the others, and has the memory of branches as a constant of the type, as stable has that of
-/// previous rows.
+/// truncated row; a session test has the kernels of credited. gated has parts of the tests, and a
+/// rule whose text would need a file; branching_out plans each branch, which may end before the
+/// others, and has the memory of branches as a constant of the type, as stable has that of previous
+/// rows.
 using composed = policy_list<with<sure_ones>,
                              with<of_kept_three>,
-                             with<profiled>,
                              with<credited>,
                              with<branching_out>,
                              with<gated>,

@@ -52,7 +52,9 @@ struct telling_rule {
 static_assert(looking<telling_rule>);
 
 TEST(LayerRules, AreToldTheRowsOfALayer) {
-  for (const index_t shift : {0, 1}) {
+  for (const auto& [shift, prompt] : {std::pair<index_t, index_t>{0, 6}, {1, 6}, {0, 0}}) {
+    sequence_shape g = shape;
+    g.prompt_length = prompt;
     std::size_t rows = 0;
     std::size_t written = 0;
     std::vector<told_row> told;
@@ -103,7 +105,7 @@ TEST(LayerRules, AreToldTheRowsOfALayer) {
       told.clear();
     };
     const policy p{by_confidence{}, sure, telling_rule{&told}};
-    EXPECT_EQ(decode_layered(model, p, {shape}, shift, observe)[0].report.end, ending::complete);
+    EXPECT_EQ(decode_layered(model, p, {g}, shift, observe)[0].report.end, ending::complete);
     EXPECT_GT(rows, 500U);
     EXPECT_GT(written, 20U);
   }
@@ -269,6 +271,129 @@ TEST(LayerRules, ComputeNothingLeftOfTheKeys) {
   session s(policy{by_confidence{}, sure, without_two_keys{}}, info_of(model), tokens, shape);
   EXPECT_EQ(s.planned().query, (range{2, shape.length}));
   EXPECT_EQ(s.planned().keys, (range{2, shape.length}));
+}
+
+/// The same, which picks no other position if asked.
+struct picks_nothing : without_two_keys {
+  bool in_query(const layer_row&, const auto&) const { return false; }
+};
+static_assert(picking<picks_nothing>);
+
+TEST(LayerRules, WithACacheThatSaysNothingOfItRefreshEachPass) {
+  int passes = 0;
+  const auto observe = [&](auto& session, auto& pass, const auto&, const auto&) {
+    EXPECT_TRUE(session.planned().refresh);
+    EXPECT_EQ(pass.positions().size(), static_cast<std::size_t>(shape.length - 2));
+    ++passes;
+  };
+  decode_layered(model, policy{by_confidence{}, sure, picks_nothing{}}, {shape}, 0, observe);
+  EXPECT_GT(passes, 3);
+}
+
+/// A cache that asks for any positions.
+struct asks_for {
+  range query;
+  range keys;
+  static constexpr statistics required = stat::none;
+  void set_query(const sequence_view&, plan& next, auto&) const {
+    next.query = query;
+    next.keys = keys;
+    next.refresh = false;
+  }
+};
+static_assert(caching<asks_for>);
+
+// What is decided runs in any case, and what no pass has computed, all within the keys.
+TEST(LayerRules, RunWhatIsDecidedWhateverACacheAsksFor) {
+  dice d(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    const index_t shift = d.within(0, 1);
+    const sequence_shape g{
+        .prompt_length = d.within(0, 3), .length = 20, .block_length = d.within(3, 9)};
+    const range first_block{g.prompt_length, g.prompt_length + g.block_length};
+    asks_for cache;
+    cache.keys.first = d.within(0, std::max(first_block.first - shift, 0));
+    cache.keys.last = d.within(first_block.last, 20);
+    cache.query.first = d.within(0, 20);
+    cache.query.last = d.within(cache.query.first, 20);
+    std::vector<token_id> tokens = prompted(model, g);
+    const policy p{by_confidence{}, sure, cache};
+    session<std::remove_const_t<decltype(p)>> s(info_of(model, shift), {.length = 20, .window = 9});
+    s.start(0, p, tokens, g);
+    index_t reached = 0;
+    for (int pass = 0; pass < 2 && s.next(); ++pass) {
+      const range score = s.planned().score;
+      range expected = {std::min(cache.query.first, std::max(score.first - shift, 0)),
+                        std::max(cache.query.last, score.last - shift)};
+      if (reached < cache.keys.last) {
+        expected = {std::min(expected.first, reached), cache.keys.last};
+      }
+      expected = {std::max(expected.first, cache.keys.first),
+                  std::min(expected.last, cache.keys.last)};
+      EXPECT_EQ(s.planned().query, expected) << "trial " << trial << ", pass " << pass;
+      EXPECT_EQ(s.planned().keys, cache.keys);
+      EXPECT_EQ(s.planned().refresh, pass == 0);
+      reached = expected.last;
+      const auto rows = static_cast<index_t>(s.pass(0).rows().size());
+      const std::vector<float> logits(static_cast<std::size_t>(rows * model.vocab));
+      s.supply(host_logits<float>(logits.data(), rows, model.vocab));
+    }
+  }
+}
+
+/// A cache whose keys grow with each pass, and which picks no position by itself.
+struct growing_keys {
+  static constexpr statistics required = stat::none;
+  void set_query(const sequence_view& q, plan& next, auto&) const {
+    next.refresh = false;
+    next.keys.last = std::min(q.length, std::max(next.score.last, q.prompt_length + 3 * q.step));
+    next.query = next.keys;
+  }
+  bool in_query(const layer_row&, const auto&) const { return false; }
+};
+static_assert(picking<growing_keys>);
+
+// What was not computed before enters although nothing is decided there, as every second position
+// is given.
+TEST(LayerRules, ComputeAPositionOnceBeforeItIsAttendedTo) {
+  for (const index_t shift : {0, 1}) {
+    const sequence_shape g{.prompt_length = 3, .length = 41, .block_length = 4};
+    std::vector<token_id> tokens = prompted(model, g);
+    std::vector<std::uint8_t> editable(tokens.size());
+    for (std::size_t p = 3; p < tokens.size(); ++p) {
+      editable[p] = p % 2 == 0 ? 1 : 0;
+      tokens[p] = p % 2 == 0 ? tokens[p] : 1;
+    }
+    const policy p{by_confidence{}, tokens_per_step{1}, growing_keys{}};
+    session<std::remove_const_t<decltype(p)>> s(info_of(model, shift),
+                                                {.length = g.length, .window = 4});
+    toy_memory memory(model.layers, g.length, toy_transformer::width);
+    s.start(0, p, tokens, g, {.editable = editable});
+    index_t reached = 0;
+    int grown = 0;
+    while (s.next()) {
+      auto pass = s.pass(0);
+      const range keys = s.planned().keys;
+      std::vector<index_t> expected;
+      for (index_t k = keys.first; k < keys.last; ++k) {
+        const index_t target = k + shift;
+        const bool is_decided = s.planned().score.contains(target) &&
+                                tokens[static_cast<std::size_t>(target)] == model.vocab - 1;
+        if (k >= reached || is_decided) {
+          expected.push_back(k);
+        }
+      }
+      const auto ran = pass.positions();
+      EXPECT_EQ(std::vector<index_t>(ran.begin(), ran.end()), expected) << "pass " << grown;
+      grown += keys.last > reached ? 1 : 0;
+      reached = keys.last;
+      const std::vector<float> logits = model.forward(pass, tokens.data(), memory);
+      s.supply(
+          host_logits<float>(logits.data(), static_cast<index_t>(pass.rows().size()), model.vocab));
+    }
+    EXPECT_EQ(s.report().end, ending::complete);
+    EXPECT_GT(grown, 8);
+  }
 }
 
 /// Finds all rows equally important, and keeps none.

@@ -119,7 +119,8 @@ void decode_random(const named_policy& p, std::uint64_t seed, bool restricted, d
       restricted,
       n,
       !restricted && !field.read_again && p.draw.draw.temperature == 0.0F && !p.draw.has_canvas &&
-          !step::processes_now(p));
+          !step::processes_now(p),
+      p.commit_rule.edits_tokens_now());
 }
 
 // Numbers for a long run, by the environment: UNMASK_CONSTRAINT_DECODES is how often each policy

@@ -335,69 +335,117 @@ double naive_score(const lookahead_by<Ranking>& part,
   return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
 }
 
-// Every step of random decodes: the winner has the best score, and the tried tokens are the best
-// left.
+// The scores of the positions that a branch reads, which are masked in the sequence.
 template <class Ranking>
-void expect_the_best_branch() {
+std::map<index_t, double> scores_in(const dense_request& q,
+                                    const std::vector<token_id>& text,
+                                    const segment& branch,
+                                    const plan& now) {
+  std::map<index_t, double> scores;
+  for (index_t p = now.score.first; p < now.branch_last[branch.branch]; ++p) {
+    if (text[static_cast<std::size_t>(p)] == q.model.mask_token) {
+      std::vector<double> z;
+      for (const float x : rows_of(q, text)(branch, p)) {
+        z.push_back(x);
+      }
+      z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
+      scores[p] = naive_lookahead_score(Ranking{}, dense_statistics(z, p));
+    }
+  }
+  return scores;
+}
+
+// Every step of random decodes: the winner has the best score, and the tried tokens are the best
+// left. Of the released loop each branch has a schedule of its own.
+template <class Ranking>
+void expect_the_best_branch(bool is_released) {
   int elections = 0;
   int lookaheads_that_won = 0;
   int anchors_at_the_end_of_a_block = 0;
+  int farther = 0;  // branches than their anchor
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const dense_request q = request_of(seed, 4);
     chances c(seed + 1000);
     const lookahead_by<Ranking> part{.branches = c.within(1, 4),
                                      .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
                                      .creation_weight = c.chance(0.5) ? 0.0F : 0.25F,
-                                     .complete_wins = c.chance(0.2)};
-    const auto p = by_name(policy{by_entropy{}, threshold{0.7F}, part});
-    auto s = session_for<std::remove_const_t<decltype(p)>>(q);
-    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
-    while (const auto request = s.next()) {
-      const plan now = s.planned();
-      const std::vector<segment> parts(request->segments.begin(), request->segments.end());
-      EXPECT_TRUE(parts[0].placed.empty());
-      double closest = 1.0;
-      std::vector<double> scores;
-      for (const segment& branch : parts) {
-        scores.push_back(naive_score(part, q, text, branch, now, closest));
+                                     .complete_wins = c.chance(0.2) || is_released};
+    const auto check = [&](const auto& p) {
+      auto s = session_for<std::remove_cvref_t<decltype(p)>>(q);
+      std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
+      s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+      while (const auto request = s.next()) {
+        const plan now = s.planned();
+        const std::vector<segment> parts(request->segments.begin(), request->segments.end());
+        EXPECT_TRUE(parts[0].placed.empty());
+        EXPECT_EQ(*std::max_element(now.branch_last, now.branch_last + now.branches + 1),
+                  now.branches > 0 ? now.score.last : now.branch_last[0]);
+        std::vector<std::map<index_t, double>> read;
+        double closest = 1.0;
+        std::vector<double> scores;
+        for (const segment& branch : parts) {
+          scores.push_back(naive_score(part, q, text, branch, now, closest));
+          read.push_back(scores_in<Ranking>(q, text, branch, now));
+        }
+        const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
+        const std::vector<token_id> before = text;
+        s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
+        const index_t winner = s.planned().winner;
+        ASSERT_LE(winner, now.branches);
+        const double best = *std::max_element(scores.begin(), scores.end());
+        EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
+        elections += now.branches > 0 ? 1 : 0;
+        const auto open = std::count(
+            before.begin() + now.score.first, before.begin() + now.score.last, q.model.mask_token);
+        anchors_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
+        lookaheads_that_won += winner > 0 ? 1 : 0;
+        if (winner > 0) {
+          const placement& placed = now.branch[winner - 1];
+          EXPECT_TRUE(std::ranges::any_of(s.committed(), [&](const commit_entry& e) {
+            return e.position == placed.position && e.token == placed.token;
+          }));
+          EXPECT_EQ(text[static_cast<std::size_t>(placed.position)], placed.token);
+        }
+        const plan& next = s.planned();
+        std::vector<double> left;
+        for (const auto& [position, score] : read[static_cast<std::size_t>(winner)]) {
+          if (text[static_cast<std::size_t>(position)] == q.model.mask_token &&
+              next.score.contains(position)) {
+            left.push_back(score);
+          }
+        }
+        std::sort(left.begin(), left.end(), std::greater<>{});
+        EXPECT_EQ(next.branches, std::min(part.branches, static_cast<index_t>(left.size())));
+        for (index_t b = 0; b < next.branches; ++b) {
+          const placement& tried = next.branch[b];
+          ASSERT_TRUE(read[static_cast<std::size_t>(winner)].contains(tried.position));
+          const double own = read[static_cast<std::size_t>(winner)][tried.position];
+          EXPECT_NEAR(own, double(tried.lookahead_score), 1e-5);
+          EXPECT_NEAR(own, left[static_cast<std::size_t>(b)], 1e-5);
+          EXPECT_TRUE(is_released || next.branch_last[b + 1] == next.score.last);
+          farther += next.branch_last[b + 1] > next.branch_last[0] ? 1 : 0;
+        }
       }
-      const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
-      const std::vector<token_id> before = text;
-      s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
-      const index_t winner = s.planned().winner;
-      ASSERT_LE(winner, now.branches);
-      const double best = *std::max_element(scores.begin(), scores.end());
-      EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
-      elections += now.branches > 0 ? 1 : 0;
-      const auto open = std::count(
-          before.begin() + now.score.first, before.begin() + now.score.last, q.model.mask_token);
-      anchors_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
-      lookaheads_that_won += winner > 0 ? 1 : 0;
-      if (winner > 0) {
-        const placement& placed = now.branch[winner - 1];
-        EXPECT_TRUE(std::ranges::any_of(s.committed(), [&](const commit_entry& e) {
-          return e.position == placed.position && e.token == placed.token;
-        }));
-        EXPECT_EQ(text[static_cast<std::size_t>(placed.position)], placed.token);
-      }
-      const plan& next = s.planned();
-      EXPECT_LE(next.branches, part.branches);
-      for (index_t b = 0; b < next.branches; ++b) {
-        EXPECT_EQ(text[static_cast<std::size_t>(next.branch[b].position)], q.model.mask_token);
-        EXPECT_EQ(next.branch_last[b + 1], next.score.last);
-        EXPECT_TRUE(b == 0 || next.branch[b].lookahead_score <= next.branch[b - 1].lookahead_score);
-      }
+    };
+    if (is_released) {
+      check(released::lopa(part, 0.7F, {.add = 0.4F, .activate = 0.7F}));
+    } else {
+      check(by_name(policy{by_entropy{}, threshold{0.7F}, part}));
     }
   }
   EXPECT_GT(elections, 800);
   EXPECT_GT(lookaheads_that_won, 200);
-  EXPECT_GT(anchors_at_the_end_of_a_block, 20);
+  EXPECT_GT(anchors_at_the_end_of_a_block, is_released ? -1 : 20);
+  EXPECT_GT(farther, is_released ? 100 : -1);
 }
 
 TEST(lookahead, goes_on_with_the_best_branch) {
-  expect_the_best_branch<by_confidence>();
-  expect_the_best_branch<by_entropy>();
+  expect_the_best_branch<by_confidence>(false);
+  expect_the_best_branch<by_entropy>(false);
+}
+
+TEST(lookahead, in_the_release_plans_each_branch) {
+  expect_the_best_branch<by_entropy>(true);
 }
 
 TEST(lookahead, is_the_same_in_any_batch) {

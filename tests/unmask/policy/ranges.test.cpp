@@ -88,6 +88,12 @@ TEST(range, of_tokens_that_edit_text_are_other_tokens_than_the_mask) {
     EXPECT_FALSE(takes(joint_threshold_indel{.insert_token = v})) << v;
   }
   EXPECT_FALSE(takes(joint_threshold_indel{.erase_token = 3, .insert_token = 3}));
+  const model_info masks_0 = {.vocab = 10, .mask_token = 0};
+  EXPECT_NO_THROW(joint_threshold_indel{}.check(shape, masks_0));
+  EXPECT_THROW(joint_threshold_indel{.erase_token = 0}.check(shape, masks_0),
+               std::invalid_argument);
+  EXPECT_THROW(joint_threshold_indel{.insert_token = 0}.check(shape, masks_0),
+               std::invalid_argument);
   EXPECT_TRUE(takes(joint_threshold_indel{.erase_token = 3, .insert_token = 4}));
 }
 

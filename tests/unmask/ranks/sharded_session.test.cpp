@@ -76,7 +76,7 @@ TEST(ranks_at_chunks, put_masks_guidance_and_shifted_rows_where_they_belong) {
   dice d(3);
   const index_t vocab = 3 * chunk + 77;
   auto decode =
-      fake_decode_of(policy{by_margin{}, threshold{0.5F}, trace_credit<4>{}}, vocab, d.bits());
+      fake_decode_of(policy{by_confidence{}, threshold{0.5F}, trace_credit<8>{}}, vocab, d.bits());
   decode.allowed = 0.4;
   decode.guidance = 0.5F;
   decode.model.logits_shift = 1;
@@ -91,13 +91,16 @@ TEST(ranks_at_chunks, put_masks_guidance_and_shifted_rows_where_they_belong) {
 TEST(ranks_at_chunks, agree_about_rows_with_nan_and_without_a_finite_logit) {
   dice d(4);
   const index_t vocab = 4 * chunk;
-  auto decode =
-      fake_decode_of(policy{by_entropy{}, entropy_bound{1.0F}, sampling{0.8F}}, vocab, d.bits());
-  decode.rows.trouble = {.nan_rows = 0.3, .empty_rows = 0.3, .infinite_rows = 0.2};
-  const outcome whole = decode.whole<float>();
-  const outcome parts = decode.ranks<float>(random_cuts(d, vocab, 5, chunk));
-  EXPECT_EQ(parts.tokens, whole.tokens);
-  EXPECT_EQ(parts.said, whole.said);
+  const auto compare = [&](const auto& p) {
+    auto decode = fake_decode_of(p, vocab, d.bits());
+    decode.rows.trouble = {.nan_rows = 0.3, .empty_rows = 0.3, .infinite_rows = 0.2};
+    const outcome whole = decode.template whole<float>();
+    const outcome parts = decode.template ranks<float>(random_cuts(d, vocab, 5, chunk));
+    EXPECT_EQ(parts.tokens, whole.tokens);
+    EXPECT_EQ(parts.said, whole.said);
+  };
+  compare(policy{by_entropy{}, entropy_bound{1.0F}, temperature{0.8F}});
+  compare(policy{by_confidence{}, tokens_per_step{2}, sampling{0.8F}});
 }
 
 TEST(ranks_at_chunks, agree_about_the_lowest_token_that_is_allowed) {
@@ -116,7 +119,7 @@ TEST(ranks_at_chunks, agree_about_the_lowest_token_that_is_allowed) {
     }
   };
   for (int k = 0; k < 5; ++k) {
-    compare(policy{by_confidence{}, tokens_per_step{2}});
+    compare(policy{by_confidence{}, tokens_per_step{2}, max_steps{}});
     compare(
         policy{by_confidence{}, tokens_per_step{2}, min_new_tokens{4}, logit_bias<1>{{{0, ban}}}});
     compare(policy{by_confidence{},
@@ -131,7 +134,7 @@ TEST(ranks_at_chunks, share_their_nodes_among_threads) {
   dice d(5);
   const index_t vocab = 40 * chunk + 5;  // beyond host::parallel_logits
   auto decode =
-      fake_decode_of(policy{by_margin{}, tokens_per_step{3}, trace_credit<4>{}}, vocab, d.bits());
+      fake_decode_of(policy{by_confidence{}, threshold{0.3F}, trace_credit<8>{}}, vocab, d.bits());
   decode.sequences = {{.prompt_length = 1, .length = 17, .block_length = 16}};
   const outcome whole = decode.whole<bfloat16>();
   decode.threads = pool;
@@ -202,7 +205,7 @@ TEST(ranks_of_a_vocabulary_of_one, decode_it) {
 }
 
 TEST(ranks_with_a_branch_each, decide_bit_by_bit_what_one_session_decides) {
-  const policy p{by_entropy{}, threshold{0.8F}, lookahead{.branches = 3}};
+  const policy p{by_entropy{}, threshold{0.8F}, lookahead{.branches = 3}, block_pipeline{}};
   using kind = std::remove_const_t<decltype(p)>;
   auto decode = fake_decode_of(p, 50, 7);
   decode.branches = 3;

@@ -294,6 +294,12 @@ TEST(decodes, end_with_parts_that_would_never) {
   EXPECT_EQ(r.end, ending::max_steps);
   EXPECT_EQ(r.forwards, 9);
   EXPECT_EQ(r.masked, 5);
+  const sequence_report but_one = decode(policy{by_confidence{}, tokens_per_step{1}, stays{}},
+                                         {.prompt_length = 1, .length = 6, .block_length = 4},
+                                         {.vocab = vocab});
+  EXPECT_EQ(but_one.end, ending::max_steps);
+  EXPECT_EQ(but_one.forwards, 5);
+  EXPECT_EQ(but_one.masked, 1);
 }
 
 TEST(decodes, end_where_full_blocks_are_edited) {

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "support/bound_session.hpp"
+#include "support/dice.hpp"
 #include "support/lent.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
@@ -307,6 +308,91 @@ TEST(replay, commits_a_token_of_columns_that_the_rows_exclude_altogether) {
   EXPECT_EQ(tokens, first.tokens);
   EXPECT_EQ(s.report().invalid_rows, 0);
   EXPECT_GT(excluded, 5);
+}
+
+// The blocks of a plan are those of the positions that the step decided: all of them, or one where
+// they are more than a plan can name.
+TEST(replay, plans_the_ranges_and_blocks_of_its_steps) {
+  dice d(21);
+  int whole = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    sequence_view q;
+    q.prompt_length = d.within(0, 5);
+    q.block_length = trial % 3 == 0 ? 1 : d.within(1, 4);
+    const index_t answer = trial % 3 == 0 ? d.within(62, 67) : d.within(1, 90);
+    q.length = q.prompt_length + answer;
+    replay_step step;
+    const bool is_all = trial % 3 == 0;
+    step.score.first = is_all ? q.prompt_length : d.within(q.prompt_length, q.length - 1);
+    step.score.last = is_all ? q.length : d.within(step.score.first, q.length);
+    step.pass = d.within(step.score.last, q.length);
+    step.freeze = d.within(0, step.score.first);
+    std::vector<replay_entry> entries;
+    std::set<index_t> blocks{std::max(step.score.last - 1, q.prompt_length)};  // of positions
+    for (index_t p = step.score.first; p < step.score.last; ++p) {
+      blocks.insert(p);
+      if (d.within(0, 2) > 0) {
+        entries.push_back({p, 1, static_cast<replay_action>(d.within(0, 3))});
+      }
+    }
+    const auto block_of = [&](index_t p) { return (p - q.prompt_length) / q.block_length; };
+    range active{block_of(*blocks.begin()), block_of(*blocks.rbegin()) + 1};
+    const bool is_one = active.size() > 64;
+    active = is_one ? range{0, 1} : active;
+    whole += is_one ? 1 : 0;
+    std::uint64_t forced = 0;
+    for (const replay_entry& e : entries) {
+      if (e.action == replay_action::commit) {
+        forced |= std::uint64_t{1} << (is_one ? 0 : block_of(e.position) - active.first);
+      }
+    }
+    step.last = static_cast<index_t>(entries.size());
+    replay rule;
+    rule.trace.steps = &step;
+    rule.trace.entries = entries.data();
+    rule.trace.count = 1;
+    plan next;
+    rule.schedule(q, next, rule);
+    EXPECT_EQ(next.end, ending::running);
+    EXPECT_EQ((std::pair{next.query.first, next.query.last}), (std::pair{0, step.pass}));
+    EXPECT_EQ((std::pair{next.score.first, next.score.last}),
+              (std::pair{step.score.first, step.score.last}));
+    EXPECT_EQ((std::pair{next.freeze.first, next.freeze.last}), (std::pair{0, step.freeze}));
+    EXPECT_EQ((std::pair{next.first_block, next.last_block}),
+              (std::pair{active.first, active.last}));
+    EXPECT_EQ(next.forced, forced);
+    ASSERT_FALSE(HasFailure()) << "trial " << trial;
+  }
+  EXPECT_GT(whole, 30);
+  EXPECT_LT(whole, 200);
+}
+
+TEST(replay, ends_as_the_trace_did) {
+  const auto end_of = [](index_t masked, ending end) {
+    sequence_view q;
+    q.step = 3;
+    q.masked_count = masked;
+    plan next;
+    replay rule;
+    rule.trace.count = 3;
+    rule.trace.end = end;
+    rule.schedule(q, next, rule);
+    return next.end;
+  };
+  EXPECT_EQ(end_of(0, ending::max_steps), ending::complete);
+  EXPECT_EQ(end_of(0, ending::running), ending::complete);
+  EXPECT_EQ(end_of(2, ending::eos_token), ending::eos_token);
+  EXPECT_EQ(end_of(1, ending::max_steps), ending::max_steps);
+  EXPECT_EQ(end_of(1, ending::running), ending::max_steps);  // a trace that was cut
+}
+
+TEST(replay, says_what_its_trace_does) {
+  replay rule;
+  EXPECT_FALSE(rule.edits_tokens_now());
+  rule.trace.edits = true;
+  EXPECT_TRUE(rule.edits_tokens_now());
+  rule.trace.reach = 7;
+  EXPECT_EQ(rule.reach({.length = 20}), 7);
 }
 
 TEST(replay, refuses_a_sequence_of_another_shape) {

@@ -99,6 +99,67 @@ void expect_greedy(const Policy& policy,
   }
 }
 
+/// The steps of a decode of 12 positions after a prompt of 1, drafted 4 at a time. The best token
+/// of a position is its index, or `other` of it in a pass that checks.
+struct checked_drafts {
+  index_t forwards = 0;
+  std::vector<candidate_entry> rejected;
+};
+checked_drafts drafts_of_four(const std::vector<index_t>& given, index_t wrong = -1) {
+  const auto p = by_name(policy{by_margin{}, self_speculation{4, 4}, threshold{0.0F}});
+  session<std::remove_const_t<decltype(p)>> s(
+      {.vocab = 16, .mask_token = 15, .causal_attention = true},
+      {.length = 13, .window = 12, .trace = true});
+  std::vector<token_id> tokens(13);
+  std::vector<std::uint8_t> editable(13, 1);
+  editable[0] = 0;
+  for (index_t i = 0; i < 13; ++i) {
+    tokens[static_cast<std::size_t>(i)] = i;
+  }
+  for (const index_t i : given) {
+    editable[static_cast<std::size_t>(i)] = 0;
+  }
+  const std::vector<token_id> expected = tokens;
+  s.start(0, p, tokens, {.prompt_length = 1, .length = 13}, {.editable = editable});
+  checked_drafts result;
+  while (const auto request = s.next()) {
+    const segment& part = request->segments[0];
+    std::vector<float> logits(static_cast<std::size_t>(request->rows) * 16);
+    for (index_t r = 0; r < part.rows.size(); ++r) {
+      const index_t target = std::min(part.rows.first + r + part.logits_shift, index_t{12});
+      const bool errs = target == wrong && !s.planned().checks;
+      logits[static_cast<std::size_t>(r * 16 + (errs ? 14 : target))] = 9.0F;
+    }
+    s.supply(host_logits<float>(logits.data(), request->rows, 16));
+    for (const candidate_entry& c : s.candidates()) {
+      if (c.outcome == candidate_outcome::replaced || c.outcome == candidate_outcome::remasked) {
+        result.rejected.push_back(c);
+      }
+    }
+  }
+  EXPECT_EQ(tokens, expected);
+  result.forwards = s.report().forwards;
+  return result;
+}
+
+TEST(self_speculation, does_not_check_what_the_caller_gave) {
+  const index_t forwards = drafts_of_four({}).forwards;
+  for (index_t i = 1; i < 13; ++i) {
+    EXPECT_LE(drafts_of_four({i}).forwards, forwards) << "position " << i;
+  }
+  EXPECT_LE(drafts_of_four({2, 3, 7, 8, 11}).forwards, forwards);
+}
+
+TEST(self_speculation, is_the_part_that_rejects_a_draft) {
+  const checked_drafts d = drafts_of_four({}, 3);
+  ASSERT_FALSE(d.rejected.empty());
+  EXPECT_EQ(d.rejected[0].position, 3);
+  EXPECT_EQ(d.rejected[0].outcome, candidate_outcome::replaced);
+  for (const candidate_entry& c : d.rejected) {
+    EXPECT_EQ(c.part, 1);
+  }
+}
+
 TEST(self_speculation, is_greedy_decoding_of_the_causal_model) {
   dice d(0x5e1f);
   for (int n = 0; n < 1500; ++n) {
