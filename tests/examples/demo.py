@@ -110,7 +110,7 @@ class Demo(unittest.TestCase):
             self.assertIn(f"  {option} ", run("--help").stdout)
         presets = re.findall(r"^  ([a-z0-9_]+)\n      ", run("--help").stdout.split("\npolicies\n")[1].split("\ncaches\n")[0],
                              re.MULTILINE)
-        live, table, said = shown("--all")
+        live, table, said = shown("--all", "--length", "16")
         self.assertEqual((live, table), (presets, presets))
         self.assertNotIn("\nnext\n", said)
         self.assertEqual(shown("--policy", "one")[:2], (["one"], ["one"]))
@@ -150,12 +150,12 @@ class Demo(unittest.TestCase):
         presets = [re.findall(r"^  ([a-z_0-9]+)\n      .*\n(?:      = (.*)\n)?", text, re.MULTILINE) for text in said]
         self.assertEqual(parts & {name for table in presets for name, _ in table}, set())
         options = [part for pair in presets[0] for text in pair for part in ("--policy", text)]
-        found = measured("--limit", "1", "--task", "code", "--seed", "5", *options)["policies"]
+        found = measured("--limit", "1", "--task", "code", "--length", "16", "--seed", "5", *options)["policies"]
         for name, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "segments", "committed", "exact"):
                 self.assertEqual(name[key], text[key], (name["policy"], text["policy"]))
         caches = [part for pair in presets[1] for text in pair if text for part in ("--cache", text)][2:]
-        found = measured("--limit", "1", "--task", "code", "--policy", "threshold", *caches)["policies"]
+        found = measured("--limit", "1", "--task", "code", "--length", "16", "--policy", "threshold", *caches)["policies"]
         for name, text in zip(found[::2], found[1::2]):
             for key in ("forwards", "layer_positions", "exact"):
                 self.assertEqual(name[key], text[key], (name["cache"], text["cache"]))

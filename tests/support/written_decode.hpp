@@ -309,6 +309,9 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
       .prompt_length = s.start(), .length = s.length(), .block_length = s.block_length};
   session_capacity capacity = unmask::detail::capacity_for(parts, s.length(), shape);
   capacity.trace = true;
+  if (capacity.window > std::max(s.length() - s.start(), 1)) {
+    throw std::logic_error("scores more positions than the answer has");
+  }
   const auto session = testing::make_bound(parts,
                                            {.vocab = masked_letter + 1,
                                             .mask_token = masked_letter,

@@ -23,6 +23,11 @@ TEST(emulated_constraint, threshold_equals_the_host) {
   EXPECT_GT(n.filled, 100);
 }
 
+TEST(emulated_constraint, what_is_left_masked_equals_the_host) {
+  static_cast<void>(
+      decode_beside_host(read_policy("tokens_per_step(1) + max_steps(2)"), 5000, 150));
+}
+
 TEST(emulated_constraint, drawn_tokens_equal_the_host) {
   const constraints_beside n =
       decode_beside_host(read_policy("tokens_per_step(3) + sampling(1)"), 1000, 400);

@@ -78,6 +78,9 @@ TEST(canvas, is_complete_once_it_is_stable_and_certain) {
   EXPECT_EQ(stop(3, 0, 0.5F), ending::running);
   EXPECT_EQ(stop(4, 0, 1.0F), ending::running) << "a mean of .25 nats is not below it";
   EXPECT_EQ(stop(5, 0, 0.75F), ending::complete);
+  EXPECT_EQ(stop(6, 1, 0.75F), ending::running);
+  EXPECT_EQ(stop(7, 0, 0.75F), ending::running) << "stable for one step";
+  EXPECT_EQ(stop(8, 0, 0.75F), ending::complete);
 }
 
 TEST(canvas, ends_after_its_steps) {

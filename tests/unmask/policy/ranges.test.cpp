@@ -67,7 +67,12 @@ TEST(range, of_a_list_has_its_capacity) {
 TEST(range, of_a_window_is_within_the_answer) {
   const sequence_shape g{.prompt_length = 3, .length = 11, .block_length = 2};
   for (const auto& [share, reach] : {std::pair{0.1F, 2}, {0.5F, 4}, {1.0F, 8}}) {
-    EXPECT_EQ((block_at_delimiter<1>{.tokens = {1}, .share = share, .count = 1}.reach(g)), reach);
+    const block_at_delimiter<1> part{.tokens = {1}, .share = share, .count = 1};
+    EXPECT_EQ(part.reach(g), reach);
+    sequence_shape behind = g;
+    behind.prompt_length += 100;
+    behind.length += 100;
+    EXPECT_EQ(part.reach(behind), reach);
   }
 }
 

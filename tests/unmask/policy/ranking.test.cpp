@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/policy/commit/commit_rules.hpp>
+#include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <set>
 #include <vector>
@@ -18,6 +20,31 @@ using positions = std::vector<index_t>;
 
 // policies.md, L5: positions 10 .. 14; equal confidences go by position.
 const std::vector<double> five = {0.95, 0.90, 0.62, 0.90, 0.30};
+
+// Of a committed position the token that stands there, of a masked one the proposed one.
+TEST(linear_position, measures_the_token_that_a_position_has_or_proposes) {
+  const linear_position<2> rule{.tokens = {1, 2}, .frequencies = {0.5F, 0.25F}};
+  const mark marks[] = {mark::masked, mark::committed};
+  sequence_view q;
+  q.marks = marks;
+  q.length = 2;
+  step_info at;
+  at.view = &q;
+  struct {
+    step_info at;
+  } const context{at};
+  for (const index_t position : {0, 1}) {
+    struct {
+      index_t position;
+      token_id token = 1;
+      token_id current = 2;
+      [[nodiscard]] float confidence() const { return 0.5F; }
+    } const c{position};
+    const float expected = 0.5F * std::log(position == 0 ? 2.0F : 4.0F);
+    EXPECT_FLOAT_EQ(rule.reduce(c, context).low, expected);
+    EXPECT_FLOAT_EQ(rule.reduce(c, context).high, expected);
+  }
+}
 
 TEST(by_confidence, puts_the_most_probable_first) {
   const policy one_by_one{by_confidence{}, tokens_per_step{1}};

@@ -470,6 +470,27 @@ TEST(stable_and_confident, waits_for_two_quiet_steps) {
   }
 }
 
+/// A candidate of a confidence, for calls of the rule alone.
+struct confident {
+  float value = 0.0F;
+  [[nodiscard]] float confidence() const { return value; }
+};
+
+TEST(stable_and_confident, wants_more_than_its_confidence_and_less_than_its_divergence) {
+  const stable_and_confident rule{.confidence = 0.5F, .divergence = 0.25F};
+  const auto commits = [&](float confidence, float last, float before) {
+    struct {
+      stable_and_confident::position_state state;
+      stable_and_confident::step_reduction step_reduction{1};
+    } context{{last, before}};
+    return rule.commits(confident{confidence}, rank_info{.rank = 5, .candidates = 9}, context);
+  };
+  EXPECT_TRUE(commits(0.75F, 0.125F, 0.125F));
+  EXPECT_FALSE(commits(0.5F, 0.125F, 0.125F));
+  EXPECT_FALSE(commits(0.75F, 0.25F, 0.125F));
+  EXPECT_FALSE(commits(0.75F, 0.125F, 0.25F));
+}
+
 TEST(stable_and_confident, commits_all_that_are_left_where_all_are_sure_and_quiet) {
   std::vector<token_id> x(4);
   session s{by_name(policy{by_confidence{}, stable_and_confident{}}),

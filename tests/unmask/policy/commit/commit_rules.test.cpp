@@ -145,6 +145,19 @@ TEST(factor, tests_the_last_rank_unless_told_otherwise) {
   EXPECT_EQ(first(released, {0.9, 0.5, 0.4}), (positions{0}));
 }
 
+TEST(factor, takes_what_reaches_the_bound_before_the_last) {
+  struct {
+    [[nodiscard]] float confidence() const { return 0.0F; }
+  } last;
+  const factor rule{.value = 1.0F, .accept_last = true};
+  const float bound = 1.0F - math::divide(1.0F, 3.0F);  // of rank 1
+  const auto commits = [&](float before) {
+    return rule.commits(last, rank_info{.rank = 2, .candidates = 3, .score_before = before});
+  };
+  EXPECT_TRUE(commits(bound));
+  EXPECT_FALSE(commits(std::nextafter(bound, 0.0F)));
+}
+
 TEST(factor, commits_the_first_rank_untested) {
   const history h = decode_confidences(policy{by_confidence{}, factor{0.0F}}, {0.3, 0.4, 0.5});
   EXPECT_EQ(h.counts(), (counts{1, 1, 1}));

@@ -200,6 +200,21 @@ TEST(probability_of, shares_do_not_vanish_with_the_probabilities) {
   EXPECT_LT(told[1].probability, 1e-30F);
 }
 
+// Shares and probabilities are those of all logits moved by as much.
+TEST(probability_of, does_not_depend_on_the_level_of_the_logits) {
+  for (const float level : {-300.0F, 60.0F, 300.0F}) {
+    std::vector<float> row = answers_row;
+    for (float& z : row) {
+      z += level;
+    }
+    const auto told =
+        ask(by_name(policy{by_confidence{}, tokens_per_step{1}, probability_of<2>{{1, 3}}}), row);
+    ASSERT_EQ(told.size(), 2U);
+    EXPECT_NEAR(told[0].share, 1.0 / (1.0 + std::exp(2.0)), 1e-6);
+    EXPECT_NEAR(told[1].probability, row_softmax()[3], 1e-7);
+  }
+}
+
 // Several questions, several blocks, committed positions in between, a batch: every masked position
 // whose turn it is, in order, and nothing else.
 TEST(probability_of, is_told_for_every_masked_position_of_the_step) {

@@ -94,7 +94,7 @@ TEST(es_dllm, has_the_values_of_its_release) {
 
 /// Plans a branch that has placed the token of position 0, of 66 blocks of one position, beside an
 /// anchor with 63 of them. The first `full` blocks are complete in the branch.
-plan planned_for_a_branch(index_t full) {
+plan planned_for_a_branch(index_t full, index_t begun = 0) {
   std::vector<mark> marks(66, mark::masked);
   std::fill_n(marks.begin(), full, mark::committed);
   const std::vector<token_id> tokens(66, 0);
@@ -103,13 +103,14 @@ plan planned_for_a_branch(index_t full) {
   branch.marks = marks.data();
   branch.length = 66;
   branch.masked_count = 66 - full;
-  const block_pipeline::sequence_state anchor{.first = 0, .last = 63};
+  const block_pipeline::sequence_state anchor{.first = begun, .last = 63};
   struct {
     released::d2f_blocks::sequence_state sequence;
   } context{{anchor, anchor}};
   plan next;
   next.last_block = 63;
   released::d2f_blocks{.add = 0.0F}.replan(branch, next, context);
+  EXPECT_EQ(context.sequence.now.last, next.last_block);
   return next;
 }
 
@@ -117,7 +118,11 @@ TEST(lopa, plans_as_many_blocks_for_a_branch_as_a_plan_can_have) {
   const plan one_more = planned_for_a_branch(1);
   EXPECT_EQ(one_more.last_block, max_active_blocks);
   EXPECT_EQ(one_more.score.last, max_active_blocks);
+  EXPECT_EQ(one_more.query.last, max_active_blocks);
   EXPECT_EQ(planned_for_a_branch(64).last_block, 63);  // it would need 65
+  EXPECT_EQ(planned_for_a_branch(64, 1).last_block, 65);
+  EXPECT_THROW(released::d2f_blocks{.add = 2.0F}.check({.length = 8, .block_length = 4}),
+               std::invalid_argument);
 }
 
 TEST(lopa, lets_a_complete_branch_win) {
