@@ -78,6 +78,12 @@ class decode_laws {
       check_blocks(committed);
       check_probabilities(session.probabilities(0));
     }
+    held_.clear();
+    for (const candidate_entry& c : candidates) {
+      if (c.outcome == candidate_outcome::held) {
+        held_.emplace_back(c.position, c.token);
+      }
+    }
     check_end(report);
     if (!is_canvas_ && !reconsiders_) {
       check_view(report, tokens);
@@ -102,7 +108,7 @@ class decode_laws {
   }
 
   // The tokens of branches are of masked positions that the pass decides, or stand there by now;
-  // those of a beam's members may be left of them.
+  // those of a beam's members may be left of them. Those of drafts are what the last step held.
   void check_placed(const plan& p, const std::vector<token_id>& tokens) const {
     for (index_t b = 0; b <= p.branches; ++b) {
       const range placed = p.placed(b);
@@ -111,7 +117,11 @@ class decode_laws {
         const std::size_t i = std::size_t(at.position);
         const bool is_free = is_masked(i, tokens) || tokens[i] == at.token;
         const bool is_decided = p.beam || p.score.contains(at.position);
-        if (!is_decided || !is_free || at.token == mask_ || at.token < 0) {
+        const bool is_draft = p.placed_last[1] > 0 && !p.beam && is_masked(i, tokens);
+        const bool was_held =
+            std::find(held_.begin(), held_.end(), std::pair{at.position, at.token}) != held_.end();
+        if (!is_decided || !is_free || (is_draft && !was_held) || at.token == mask_ ||
+            at.token < 0) {
           throw std::logic_error("branch " + std::to_string(b) + " places token " +
                                  std::to_string(at.token) + " at position " +
                                  std::to_string(at.position));
@@ -339,8 +349,9 @@ class decode_laws {
   bool filled_ = false;  ///< by the end
   plan planned_;
   std::vector<token_id> before_;
-  std::vector<token_id> frozen_;     ///< no_token: not frozen
-  std::vector<index_t> first_pass_;  ///< of each block
+  std::vector<std::pair<index_t, token_id>> held_;  ///< candidates of the last step
+  std::vector<token_id> frozen_;                    ///< no_token: not frozen
+  std::vector<index_t> first_pass_;                 ///< of each block
   index_t pass_ = 0;
   index_t committed_ = 0;
   index_t forced_ = 0;

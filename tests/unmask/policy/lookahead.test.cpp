@@ -448,6 +448,49 @@ TEST(lookahead, in_the_release_plans_each_branch) {
   expect_the_best_branch<by_entropy>(true);
 }
 
+/// A schedule that counts how often it has planned a branch, in the state of the sequence.
+struct counts_plans {
+  std::vector<int>* seen = nullptr;
+  struct sequence_state {
+    int plans = 0;
+  };
+  static constexpr statistics required = stat::none;
+  void schedule(sequence_view& q, plan& next, auto& context) const {
+    seen->push_back(context.sequence.plans);
+    struct {
+      semi_autoregressive::sequence_state sequence;
+    } inner;
+    semi_autoregressive{}.schedule(q, next, inner);
+  }
+  void replan(sequence_view&, plan&, auto& context) const { ++context.sequence.plans; }
+};
+static_assert(scheduling<counts_plans> && replanning<counts_plans>);
+
+// What a schedule notes as it plans a branch stays if the branch wins, and only then.
+TEST(lookahead, keeps_the_state_of_the_branch_that_wins) {
+  int won = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const dense_request q = request_of(seed, 4);
+    std::vector<int> seen;
+    const policy p{by_entropy{},
+                   threshold{0.7F},
+                   lookahead_by<by_entropy>{.branches = 3},
+                   counts_plans{&seen}};
+    auto s = session_for<std::remove_const_t<decltype(p)>>(q);
+    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
+    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+    int winners = 0;
+    while (const auto request = s.next()) {
+      EXPECT_EQ(seen.back(), winners) << "seed " << seed;
+      const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
+      s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
+      winners += s.planned().winner > 0 ? 1 : 0;
+    }
+    won += winners;
+  }
+  EXPECT_GT(won, 50);
+}
+
 TEST(lookahead, is_the_same_in_any_batch) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     using kind = policy<by_entropy, threshold, lookahead, block_pipeline>;
