@@ -201,6 +201,7 @@ TEST(view, of_a_step_has_where_it_moved_text) {
     session<std::remove_const_t<decltype(p)>> s(model, {.length = 12, .window = 12});
     std::vector<token_id> tokens(12, 3);
     s.start(0, p, tokens, {.prompt_length = 2, .length = 12, .block_length = 5});
+    EXPECT_EQ(views.back().moved, 12) << "before the first step";
     const random_rows rows{seed, 3.0, false};
     index_t before = -1;
     for (int pass = 0; const auto request = s.next(); ++pass) {
