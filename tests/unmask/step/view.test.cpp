@@ -223,6 +223,74 @@ TEST(view, of_a_step_has_where_it_moved_text) {
   EXPECT_GT(stayed, 10);
 }
 
+/// Counts the rows of a position while it is masked.
+struct counts_rows {
+  std::vector<std::pair<index_t, int>>* seen = nullptr;
+  struct position_state {
+    int rows = 0;
+  };
+  static constexpr statistics required = stat::none;
+  void process(auto&, auto& context) const {
+    seen->emplace_back(context.at.position, ++context.state.rows);
+  }
+};
+
+// Whatever committed a token that a part masks again: the rule, or a constraint.
+TEST(position_state, begins_anew_when_its_position_is_masked_again) {
+  int again = 0;
+  for (std::uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    dice d(seed);
+    const language l = random_language(d);
+    std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
+    if (!c) {
+      continue;
+    }
+    const constrained_request r = random_constrained_request(d, l);
+    const index_t length = r.prompt + r.answer;
+    const constrained_field field{.language = &*c, .tokens_after = any_number, .fill = true};
+    std::vector<std::pair<index_t, int>> seen;
+    const policy p{
+        by_confidence{}, threshold{0.3F}, remask_current_below{0.7F, 9}, counts_rows{&seen}};
+    session<std::remove_const_t<decltype(p)>> s(l.model, {.length = length, .window = r.answer});
+    std::vector<token_id> tokens = r.tokens;
+    try {
+      s.start(0,
+              p,
+              tokens,
+              {.prompt_length = r.prompt, .length = length, .block_length = r.block},
+              {.editable = r.editable, .suppressed = r.suppressed, .constraints = {&field, 1}});
+    } catch (const std::invalid_argument&) {
+      continue;  // no string of the language fits
+    }
+    const random_rows rows{seed, 3.0, false};
+    std::vector<int> masked(tokens.size());  // passes that a position has been masked and read
+    std::vector<bool> was_committed(tokens.size());
+    for (int pass = 0; const auto request = s.next(); ++pass) {
+      const auto vocab = static_cast<std::size_t>(l.model.vocab);
+      std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
+      for (index_t k = 0; k < request->rows; ++k) {
+        rows.write(pass,
+                   request->segments[0].rows.first + k,
+                   std::span(logits).subspan(static_cast<std::size_t>(k) * vocab, vocab));
+      }
+      seen.clear();
+      s.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab));
+      for (const auto& [position, count] : seen) {
+        const auto i = static_cast<std::size_t>(position);
+        EXPECT_EQ(count, ++masked[i]) << "position " << position << ", pass " << pass;
+        again += was_committed[i] && count == 1 ? 1 : 0;
+      }
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        const bool is_committed = tokens[i] != l.model.mask_token;
+        masked[i] = is_committed ? 0 : masked[i];
+        was_committed[i] = was_committed[i] || is_committed;
+      }
+    }
+  }
+  EXPECT_GT(again, 30);
+}
+
 TEST(view, of_a_step_has_what_a_constraint_placed) {
   counts n;
   for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
