@@ -19,14 +19,14 @@ if [[ -n $nvcc ]]; then
   nvcc_major=$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 fi
 if ((${nvcc_major:-0} >= 12)); then
-  preset=cuda minutes=13
+  preset=cuda minutes=12
   export CUDACXX=$nvcc
   cuda="The CUDA half was built with nvcc $nvcc_major; without a GPU its kernels are executed from their PTX."
 elif [[ -n $nvcc ]]; then
-  preset=release minutes=13
+  preset=release minutes=12
   cuda="The CUDA half was NOT built: $nvcc is older than 12."
 else
-  preset=release minutes=13
+  preset=release minutes=12
   cuda="The CUDA half was NOT built: no nvcc on PATH or in /usr/local/cuda/bin."
 fi
 
@@ -38,7 +38,7 @@ unmask_configure "$build" --preset "$preset" -DUNMASK_TESTS_TOGETHER=ON -DUNMASK
   "-DUNMASK_SLOW_TESTS=$slow" "-DUNMASK_BUILD_BENCH=$slow" -DUNMASK_BENCH_UNTIMED=ON
 unmask_build "$build" --parallel "$jobs"
 echo "$cuda"
-echo "Running them: about $(((6 + jobs - 1) / jobs)) minutes"
+echo "Running them: about $(((5 + jobs - 1) / jobs)) minutes"
 log=$build/tests.log
 status=0
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$jobs" "$@" </dev/null |
