@@ -355,97 +355,112 @@ std::map<index_t, double> scores_in(const dense_request& q,
   return scores;
 }
 
+struct elections {
+  int held = 0;
+  int won_by_a_lookahead = 0;
+  int won_at_the_end_of_a_block = 0;  ///< by the anchor
+  int farther = 0;                    ///< branches that are scored farther than their anchor
+};
+
 // Every step of random decodes: the winner has the best score, and the tried tokens are the best
-// left. Of the released loop each branch has a schedule of its own.
+// left. `policy_with` makes the policy; `complete_wins` is the chance of it.
 template <class Ranking>
-void expect_the_best_branch(bool is_released) {
-  int elections = 0;
-  int lookaheads_that_won = 0;
-  int anchors_at_the_end_of_a_block = 0;
-  int farther = 0;  // branches than their anchor
+elections expect_the_best_branch(const auto& policy_with, double complete_wins = 0.2) {
+  elections n;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const dense_request q = request_of(seed, 4);
     chances c(seed + 1000);
     const lookahead_by<Ranking> part{.branches = c.within(1, 4),
                                      .lowest_share = c.chance(0.5) ? 1.0F : 0.5F,
                                      .creation_weight = c.chance(0.5) ? 0.0F : 0.25F,
-                                     .complete_wins = c.chance(0.2) || is_released};
-    const auto check = [&](const auto& p) {
-      auto s = session_for<std::remove_cvref_t<decltype(p)>>(q);
-      std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
-      s.start(0, p, tokens_view<memory::host>(text), q.geometry);
-      while (const auto request = s.next()) {
-        const plan now = s.planned();
-        const std::vector<segment> parts(request->segments.begin(), request->segments.end());
-        EXPECT_TRUE(parts[0].placed.empty());
-        EXPECT_EQ(*std::max_element(now.branch_last, now.branch_last + now.branches + 1),
-                  now.branches > 0 ? now.score.last : now.branch_last[0]);
-        std::vector<std::map<index_t, double>> read;
-        double closest = 1.0;
-        std::vector<double> scores;
-        for (const segment& branch : parts) {
-          scores.push_back(naive_score(part, q, text, branch, now, closest));
-          read.push_back(scores_in<Ranking>(q, text, branch, now));
-        }
-        const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
-        const std::vector<token_id> before = text;
-        s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
-        const index_t winner = s.planned().winner;
-        ASSERT_LE(winner, now.branches);
-        const double best = *std::max_element(scores.begin(), scores.end());
-        EXPECT_NEAR(scores[static_cast<std::size_t>(winner)], best, 1e-5) << "seed " << seed;
-        elections += now.branches > 0 ? 1 : 0;
-        const auto open = std::count(
-            before.begin() + now.score.first, before.begin() + now.score.last, q.model.mask_token);
-        anchors_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
-        lookaheads_that_won += winner > 0 ? 1 : 0;
-        if (winner > 0) {
-          const placement& placed = now.branch[winner - 1];
-          EXPECT_TRUE(std::ranges::any_of(s.committed(), [&](const commit_entry& e) {
-            return e.position == placed.position && e.token == placed.token;
-          }));
-          EXPECT_EQ(text[static_cast<std::size_t>(placed.position)], placed.token);
-        }
-        const plan& next = s.planned();
-        std::vector<double> left;
-        for (const auto& [position, score] : read[static_cast<std::size_t>(winner)]) {
-          if (text[static_cast<std::size_t>(position)] == q.model.mask_token &&
-              next.score.contains(position)) {
-            left.push_back(score);
-          }
-        }
-        std::sort(left.begin(), left.end(), std::greater<>{});
-        EXPECT_EQ(next.branches, std::min(part.branches, static_cast<index_t>(left.size())));
-        for (index_t b = 0; b < next.branches; ++b) {
-          const placement& tried = next.branch[b];
-          ASSERT_TRUE(read[static_cast<std::size_t>(winner)].contains(tried.position));
-          const double own = read[static_cast<std::size_t>(winner)][tried.position];
-          EXPECT_NEAR(own, double(tried.lookahead_score), 1e-5);
-          EXPECT_NEAR(own, left[static_cast<std::size_t>(b)], 1e-5);
-          EXPECT_TRUE(is_released || next.branch_last[b + 1] == next.score.last);
-          farther += next.branch_last[b + 1] > next.branch_last[0] ? 1 : 0;
+                                     .complete_wins = c.chance(complete_wins)};
+    const auto p = policy_with(part);
+    auto s = session_for<std::remove_const_t<decltype(p)>>(q);
+    std::vector<token_id> text(static_cast<std::size_t>(q.geometry.length), 0);
+    s.start(0, p, tokens_view<memory::host>(text), q.geometry);
+    while (const auto request = s.next()) {
+      const plan now = s.planned();
+      const std::vector<segment> parts(request->segments.begin(), request->segments.end());
+      EXPECT_TRUE(parts[0].placed.empty());
+      EXPECT_EQ(*std::max_element(now.branch_last, now.branch_last + now.branches + 1),
+                now.branches > 0 ? now.score.last : now.branch_last[0]);
+      double closest = 1.0;
+      std::vector<double> scores;
+      std::vector<std::map<index_t, double>> read;
+      for (const segment& branch : parts) {
+        scores.push_back(naive_score(part, q, text, branch, now, closest));
+        read.push_back(scores_in<Ranking>(q, text, branch, now));
+      }
+      const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
+      const std::vector<token_id> before = text;
+      s.supply(host_logits<float>{logits.data(), request->rows, q.model.vocab});
+      const auto winner = static_cast<std::size_t>(s.planned().winner);
+      if (winner >= parts.size()) {
+        ADD_FAILURE() << "branch " << winner << " wins, seed " << seed;
+        return n;
+      }
+      const double best = *std::max_element(scores.begin(), scores.end());
+      EXPECT_NEAR(scores[winner], best, 1e-5) << "seed " << seed;
+      n.held += now.branches > 0 ? 1 : 0;
+      const auto open = std::count(
+          before.begin() + now.score.first, before.begin() + now.score.last, q.model.mask_token);
+      n.won_at_the_end_of_a_block += now.branches > 0 && winner == 0 && open == 1 ? 1 : 0;
+      n.won_by_a_lookahead += winner > 0 ? 1 : 0;
+      if (winner > 0) {
+        const placement& placed = now.branch[winner - 1];
+        EXPECT_TRUE(std::ranges::any_of(s.committed(), [&](const commit_entry& e) {
+          return e.position == placed.position && e.token == placed.token;
+        }));
+        EXPECT_EQ(text[static_cast<std::size_t>(placed.position)], placed.token);
+      }
+      const plan& next = s.planned();
+      std::vector<double> left;
+      for (const auto& [position, score] : read[winner]) {
+        if (text[static_cast<std::size_t>(position)] == q.model.mask_token &&
+            next.score.contains(position)) {
+          left.push_back(score);
         }
       }
-    };
-    if (is_released) {
-      check(released::lopa(part, 0.7F, {.add = 0.4F, .activate = 0.7F}));
-    } else {
-      check(by_name(policy{by_entropy{}, threshold{0.7F}, part}));
+      std::sort(left.begin(), left.end(), std::greater<>{});
+      EXPECT_EQ(next.branches, std::min(part.branches, static_cast<index_t>(left.size())));
+      for (index_t b = 0; b < next.branches; ++b) {
+        const placement& tried = next.branch[b];
+        const auto own = read[winner].find(tried.position);
+        if (own == read[winner].end()) {
+          ADD_FAILURE() << "position " << tried.position << " was not read, seed " << seed;
+          return n;
+        }
+        EXPECT_NEAR(own->second, double(tried.lookahead_score), 1e-5);
+        EXPECT_NEAR(own->second, left[static_cast<std::size_t>(b)], 1e-5);
+        n.farther += next.branch_last[b + 1] > next.branch_last[0] ? 1 : 0;
+      }
     }
   }
-  EXPECT_GT(elections, 800);
-  EXPECT_GT(lookaheads_that_won, 200);
-  EXPECT_GT(anchors_at_the_end_of_a_block, is_released ? -1 : 20);
-  EXPECT_GT(farther, is_released ? 100 : -1);
+  return n;
 }
 
 TEST(lookahead, goes_on_with_the_best_branch) {
-  expect_the_best_branch<by_confidence>(false);
-  expect_the_best_branch<by_entropy>(false);
+  const auto policy_with = [](const auto& part) {
+    return by_name(policy{by_entropy{}, threshold{0.7F}, part});
+  };
+  for (const elections& n : {expect_the_best_branch<by_confidence>(policy_with),
+                             expect_the_best_branch<by_entropy>(policy_with)}) {
+    EXPECT_GT(n.held, 800);
+    EXPECT_GT(n.won_by_a_lookahead, 200);
+    EXPECT_GT(n.won_at_the_end_of_a_block, 20);
+    EXPECT_EQ(n.farther, 0);
+  }
 }
 
-TEST(lookahead, in_the_release_plans_each_branch) {
-  expect_the_best_branch<by_entropy>(true);
+// There each branch has a schedule of its own, and a complete one wins.
+TEST(lookahead, in_the_release_goes_on_with_the_best_branch) {
+  const auto policy_with = [](const auto& part) {
+    return released::lopa(part, 0.7F, {.add = 0.4F, .activate = 0.7F});
+  };
+  const elections n = expect_the_best_branch<by_entropy>(policy_with, 1.0);
+  EXPECT_GT(n.held, 800);
+  EXPECT_GT(n.won_by_a_lookahead, 200);
+  EXPECT_GT(n.farther, 100);
 }
 
 /// A schedule that counts how often it has planned a branch, in the state of the sequence.
