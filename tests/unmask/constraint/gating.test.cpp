@@ -171,7 +171,7 @@ language with_an_f() {
   return l;
 }
 
-/// Allows `only` where the position is `offset` behind the prompt, all tokens elsewhere; and
+/// Allows `only` at the position `offset` of the answer, all tokens elsewhere; and
 /// nothing if the sequence is not the one of the test.
 struct one_there {
   index_t offset = 0;
