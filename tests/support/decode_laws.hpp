@@ -35,7 +35,8 @@ class decode_laws {
       , reconsiders_(step::reconsiders_now(parts))
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
       , grows_(step::begin_length(parts, shape) < shape.length)
-      , has_one_part_(parts.count == 1) {}
+      , has_one_part_(parts.count == 1)
+      , has_several_stops_(parts.stops.count > 1) {}
 
   /// Before a step, with its plan.
   void begin_step(const plan& planned, const std::vector<token_id>& tokens) {
@@ -306,9 +307,11 @@ class decode_laws {
     }
   }
 
-  // Without an EOS token or a stop sequence the answer has all positions.
+  // Without an EOS token or a stop sequence the answer has all positions. Of several parts that
+  // stop the first one says why, and another one may have found a stop sequence.
   void check_end(const sequence_report& report) const {
-    if (!grows_ && !filled_ && report.end != ending::eos_token &&
+    const bool is_known = report.end != ending::max_steps || !has_several_stops_;
+    if (is_known && !grows_ && !filled_ && report.end != ending::eos_token &&
         report.end != ending::stop_tokens && report.answer_end != shape_.length) {
       throw std::logic_error("the answer ends at " + std::to_string(report.answer_end));
     }
@@ -346,6 +349,7 @@ class decode_laws {
   bool rewrites_blocks_;
   bool grows_;
   bool has_one_part_;
+  bool has_several_stops_;
   bool filled_ = false;  ///< by the end
   plan planned_;
   std::vector<token_id> before_;
