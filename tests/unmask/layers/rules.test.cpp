@@ -303,7 +303,8 @@ struct asks_for {
 };
 static_assert(caching<asks_for>);
 
-// What is decided runs in any case, and what no pass has computed, all within the keys.
+// Positions that are decided run in any case, and those that no pass has computed, all within the
+// keys.
 TEST(LayerRules, RunWhatIsDecidedWhateverACacheAsksFor) {
   dice d(4);
   for (int trial = 0; trial < 300; ++trial) {
@@ -353,8 +354,8 @@ struct growing_keys {
 };
 static_assert(picking<growing_keys>);
 
-// What was not computed before enters although nothing is decided there, as every second position
-// is given.
+// Positions that no pass has computed enter although nothing is decided there: every second one is
+// given.
 TEST(LayerRules, ComputeAPositionOnceBeforeItIsAttendedTo) {
   for (const index_t shift : {0, 1}) {
     const sequence_shape g{.prompt_length = 3, .length = 41, .block_length = 4};

@@ -481,7 +481,7 @@ struct counts_plans {
 };
 static_assert(scheduling<counts_plans> && replanning<counts_plans>);
 
-// What a schedule notes as it plans a branch stays if the branch wins, and only then.
+// The notes of a schedule that plans a branch stay if the branch wins, and only then.
 TEST(lookahead, keeps_the_state_of_the_branch_that_wins) {
   int won = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
