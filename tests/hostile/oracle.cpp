@@ -420,8 +420,8 @@ class sequence_oracle {
     was_masked_ = any;
   }
 
-  /// The keys of the segment with which the sequence goes on were computed in it, or in those of the
-  /// passes before. Drafts and members of a beam share what they compute.
+  /// The keys of the segment with which the sequence goes on were computed in it, or in those of
+  /// the passes before. Drafts and members of a beam share what they compute.
   void check_keys(const step_record& now, index_t winner) {
     computed_.resize(at(g_.length));
     for (const segment& s : now.segments) {
