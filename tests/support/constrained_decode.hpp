@@ -90,6 +90,19 @@ struct random_rows {
       z = hostile && d.chance(0.1) ? -std::numeric_limits<float>::infinity() : z;
     }
   }
+  /// The rows of a request, one after the other; those of a branch are its own.
+  [[nodiscard]] std::vector<float>
+  of(const forward_request& request, int pass, index_t vocab) const {
+    const auto width = static_cast<std::size_t>(vocab);
+    std::vector<float> out(static_cast<std::size_t>(request.rows) * width);
+    for (const segment& s : request.segments) {
+      for (index_t p = s.rows.first; p < s.rows.last; ++p) {
+        const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * width;
+        write(pass, p + 100 * s.branch, std::span(out).subspan(at, width));
+      }
+    }
+    return out;
+  }
 };
 
 /// Counts over many decodes.
@@ -259,17 +272,9 @@ void decode_constrained(Session& session,
   if (::testing::Test::HasFatalFailure()) {
     return;
   }
-  std::vector<float> logits;
   int pass = 0;
   while (const auto request = session.next()) {
-    const auto vocab = static_cast<std::size_t>(l.model.vocab);
-    logits.assign(static_cast<std::size_t>(request->rows) * vocab, 0.0F);
-    for (const segment& s : request->segments) {
-      for (index_t p = s.rows.first; p < s.rows.last; ++p) {
-        const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * vocab;
-        rows.write(pass, p, std::span(logits).subspan(at, vocab));
-      }
-    }
+    const std::vector<float> logits = rows.of(*request, pass, l.model.vocab);
     const auto before = possible_tokens(all, l, r, x);
     active = {session.planned(0).first_block, session.planned(0).last_block};
     session.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab));
@@ -294,8 +299,7 @@ void decode_constrained(Session& session,
       if (greedy && c.outcome == candidate_outcome::held) {  // law: and nothing else is excluded
         const segment& s = request->segments[0];
         const float* const read =
-            logits.data() +
-            static_cast<std::size_t>(s.first_row + c.position - s.rows.first) * vocab;
+            logits.data() + std::ptrdiff_t{s.first_row + c.position - s.rows.first} * l.model.vocab;
         for (token_id v = 0; v < l.model.vocab; ++v) {
           ASSERT_TRUE(!is_possible(before, static_cast<std::size_t>(c.position), v) ||
                       !r.is_usable(v) || !(read[v] > read[c.token]))

@@ -230,10 +230,10 @@ class decode_laws {
 
   // A part that rewrites its block sees the rows of the model.
   void check_confidences(std::span<const candidate_entry> candidates, const rows& seen) const {
+    if (seen.empty()) {
+      return;
+    }
     for (const candidate_entry& c : candidates) {
-      if (seen.empty()) {
-        break;
-      }
       const double p = seen[std::size_t(c.position - shape_.prompt_length)][std::size_t(c.token)];
       if (std::abs(double(c.confidence) - (std::isnan(p) ? 0.0 : p)) > 1e-3) {
         throw std::logic_error("position " + std::to_string(c.position) + " has confidence " +

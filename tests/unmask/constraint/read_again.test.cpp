@@ -21,19 +21,6 @@ namespace {
 
 constexpr constraint_limits small{.bytes = 1 << 18};
 
-/// The rows of a request, of pass `pass`.
-std::vector<float>
-logits_of(const forward_request& request, const language& l, const random_rows& rows, int pass) {
-  const auto vocab = static_cast<std::size_t>(l.model.vocab);
-  std::vector<float> out(static_cast<std::size_t>(request.rows) * vocab);
-  const segment& s = request.segments[0];
-  for (index_t p = s.rows.first; p < s.rows.last; ++p) {
-    const auto at = static_cast<std::size_t>(p - s.rows.first) * vocab;
-    rows.write(pass, p, std::span(out).subspan(at, vocab));
-  }
-  return out;
-}
-
 struct one_request {
   language l;
   std::optional<constraint> c;
@@ -69,7 +56,7 @@ passes(const Policy& p, const one_request& q, std::span<const constrained_field>
     return std::nullopt;
   }
   for (int pass = 0; const auto request = s.next(); ++pass) {
-    const std::vector<float> logits = logits_of(*request, q.l, q.rows, pass);
+    const std::vector<float> logits = q.rows.of(*request, pass, q.l.model.vocab);
     s.supply(host_logits<float>(logits.data(), request->rows, q.l.model.vocab));
   }
   if (!fields.empty()) {
@@ -216,7 +203,7 @@ TEST(constraint_read_again, gives_the_best_token_that_is_possible_by_then) {
       return out;
     };
     for (int pass = 0; const auto request = s.next(); ++pass) {
-      const std::vector<float> logits = logits_of(*request, q.l, q.rows, pass);
+      const std::vector<float> logits = q.rows.of(*request, pass, q.l.model.vocab);
       const auto row = [&](index_t at) {
         const auto vocab = static_cast<std::size_t>(q.l.model.vocab);
         const index_t r = at - request->segments[0].rows.first;
@@ -322,7 +309,7 @@ TEST(constraint_read_again, gives_a_canvas_an_end_in_the_language) {
     const auto possible = possible_tokens(all, q.l, q.r, x);
     int pass = 0;
     while (const auto request = s.next()) {
-      const std::vector<float> logits = logits_of(*request, q.l, q.rows, pass++);
+      const std::vector<float> logits = q.rows.of(*request, pass++, q.l.model.vocab);
       s.supply(host_logits<float>(logits.data(), request->rows, q.l.model.vocab));
       for (const candidate_entry& e : s.candidates(0)) {
         ASSERT_TRUE(
@@ -368,7 +355,7 @@ TEST(constraint_read_again, changes_no_bit_of_a_canvas_where_everything_is_possi
               q.shape,
               q.options({&field, static_cast<std::size_t>(constrained)}));
       for (int pass = 0; const auto request = s.next(); ++pass) {
-        const std::vector<float> logits = logits_of(*request, q.l, q.rows, pass);
+        const std::vector<float> logits = q.rows.of(*request, pass, q.l.model.vocab);
         s.supply(host_logits<float>(logits.data(), request->rows, q.l.model.vocab));
       }
       const auto committed = s.committed(0);

@@ -293,48 +293,6 @@ double naive_lookahead_score(by_confidence, const seen_row& r) {
   return r.confidence;
 }
 
-// Score of the branch's rows, in double precision.
-template <class Ranking>
-double naive_score(const lookahead_by<Ranking>& part,
-                   const dense_request& q,
-                   const std::vector<token_id>& text,
-                   const segment& s,
-                   const plan& now,
-                   double& closest) {
-  std::vector<double> lookahead_scores;
-  for (index_t p = now.score.first; p < now.branch_last[s.branch]; ++p) {
-    if (text[static_cast<std::size_t>(p)] != q.model.mask_token ||
-        (s.branch > 0 && s.placed.front().position == p)) {
-      continue;
-    }
-    std::vector<double> z;
-    for (const float x : rows_of(q, text)(s, p)) {
-      z.push_back(x);
-    }
-    z[static_cast<std::size_t>(q.model.mask_token)] = -std::numeric_limits<double>::infinity();
-    const seen_row r = dense_statistics(z, p);
-    closest = std::min(closest, r.gap);
-    lookahead_scores.push_back(naive_lookahead_score(part.order, r));
-  }
-  std::sort(lookahead_scores.begin(), lookahead_scores.end());
-  const auto n = static_cast<double>(lookahead_scores.size());
-  const auto counted =
-      static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
-  const double creation =
-      s.branch > 0 ? static_cast<double>(s.placed.front().lookahead_score) : 1.0;
-  const auto masks =
-      std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
-  const bool is_complete = s.branch > 0 && masks == 1;  // the answer
-  double future = 0.0;
-  if (lookahead_scores.empty()) {
-    future = is_complete || part.complete_wins ? 1.0 : creation;
-  }
-  for (std::size_t k = 0; k < std::min(counted, lookahead_scores.size()); ++k) {
-    future += lookahead_scores[k] / static_cast<double>(counted);
-  }
-  return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
-}
-
 // The scores of the positions that a branch reads, which are masked in the sequence.
 template <class Ranking>
 std::map<index_t, double> scores_in(const dense_request& q,
@@ -353,6 +311,38 @@ std::map<index_t, double> scores_in(const dense_request& q,
     }
   }
   return scores;
+}
+
+// Score of a branch from those of its positions, in double precision.
+template <class Ranking>
+double naive_score(const lookahead_by<Ranking>& part,
+                   const dense_request& q,
+                   const std::vector<token_id>& text,
+                   const segment& s,
+                   const std::map<index_t, double>& read) {
+  std::vector<double> lookahead_scores;
+  for (const auto& [position, score] : read) {
+    if (s.branch == 0 || s.placed.front().position != position) {
+      lookahead_scores.push_back(score);
+    }
+  }
+  std::sort(lookahead_scores.begin(), lookahead_scores.end());
+  const auto n = static_cast<double>(lookahead_scores.size());
+  const auto counted =
+      static_cast<std::size_t>(std::max(n * static_cast<double>(part.lowest_share), 1.0));
+  const double creation =
+      s.branch > 0 ? static_cast<double>(s.placed.front().lookahead_score) : 1.0;
+  const auto masks =
+      std::count(text.begin() + q.geometry.prompt_length, text.end(), q.model.mask_token);
+  const bool is_complete = s.branch > 0 && masks == 1;  // the answer
+  double future = 0.0;
+  if (lookahead_scores.empty()) {
+    future = is_complete || part.complete_wins ? 1.0 : creation;
+  }
+  for (std::size_t k = 0; k < std::min(counted, lookahead_scores.size()); ++k) {
+    future += lookahead_scores[k] / static_cast<double>(counted);
+  }
+  return part.creation_weight * creation + (1.0 - part.creation_weight) * future;
 }
 
 struct elections {
@@ -384,12 +374,11 @@ elections expect_the_best_branch(const auto& policy_with, double complete_wins =
       EXPECT_TRUE(parts[0].placed.empty());
       EXPECT_EQ(*std::max_element(now.branch_last, now.branch_last + now.branches + 1),
                 now.branches > 0 ? now.score.last : now.branch_last[0]);
-      double closest = 1.0;
       std::vector<double> scores;
       std::vector<std::map<index_t, double>> read;
       for (const segment& branch : parts) {
-        scores.push_back(naive_score(part, q, text, branch, now, closest));
         read.push_back(scores_in<Ranking>(q, text, branch, now));
+        scores.push_back(naive_score(part, q, text, branch, read.back()));
       }
       const std::vector<float> logits = logits_of(s, *request, text, rows_of(q, text));
       const std::vector<token_id> before = text;

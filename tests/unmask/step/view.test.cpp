@@ -47,19 +47,12 @@ void follow(Session& s,
             const random_rows& rows,
             const model_info& model,
             counts& n) {
-  const auto vocab = static_cast<std::size_t>(model.vocab);
   const auto length = static_cast<index_t>(tokens.size());
   index_t latest = views.back().latest;
   int pass = 0;
   while (const auto request = s.next()) {
     SCOPED_TRACE("pass " + std::to_string(pass));
-    std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
-    for (const segment& part : request->segments) {
-      for (index_t r = part.rows.first; r < part.rows.last; ++r) {
-        const auto at = static_cast<std::size_t>(part.first_row + r - part.rows.first);
-        rows.write(pass, r + 100 * part.branch, std::span(logits).subspan(at * vocab, vocab));
-      }
-    }
+    const std::vector<float> logits = rows.of(*request, pass, model.vocab);
     const std::vector<token_id> before = tokens;
     views.clear();
     s.supply(host_logits<float>(logits.data(), request->rows, model.vocab));
@@ -172,12 +165,7 @@ TEST(view, of_a_committed_token_has_the_number_that_the_step_commits) {
     s.start(0, p, tokens, {.length = 12, .block_length = 12});
     const random_rows rows{seed, 3.0, false};
     for (int pass = 0; const auto request = s.next(); ++pass) {
-      std::vector<float> logits(static_cast<std::size_t>(request->rows) * 7);
-      for (index_t r = 0; r < request->rows; ++r) {
-        rows.write(pass,
-                   request->segments[0].rows.first + r,
-                   std::span(logits).subspan(static_cast<std::size_t>(r) * 7, 7));
-      }
+      const std::vector<float> logits = rows.of(*request, pass, model.vocab);
       seen = -1;
       s.supply(host_logits<float>(logits.data(), request->rows, 7));
       if (pass > 0) {
@@ -205,12 +193,7 @@ TEST(view, of_a_step_has_where_it_moved_text) {
     const random_rows rows{seed, 3.0, false};
     index_t before = -1;
     for (int pass = 0; const auto request = s.next(); ++pass) {
-      std::vector<float> logits(static_cast<std::size_t>(request->rows) * 7);
-      for (index_t r = 0; r < request->rows; ++r) {
-        rows.write(pass,
-                   request->segments[0].rows.first + r,
-                   std::span(logits).subspan(static_cast<std::size_t>(r) * 7, 7));
-      }
+      const std::vector<float> logits = rows.of(*request, pass, model.vocab);
       s.supply(host_logits<float>(logits.data(), request->rows, 7));
       const index_t at = s.report().last_moved;
       EXPECT_EQ(views.back().moved, at >= 0 ? at : 12) << "seed " << seed << ", pass " << pass;
@@ -267,13 +250,7 @@ TEST(position_state, begins_anew_when_its_position_is_masked_again) {
     std::vector<int> masked(tokens.size());  // passes that a position has been masked and read
     std::vector<bool> was_committed(tokens.size());
     for (int pass = 0; const auto request = s.next(); ++pass) {
-      const auto vocab = static_cast<std::size_t>(l.model.vocab);
-      std::vector<float> logits(static_cast<std::size_t>(request->rows) * vocab);
-      for (index_t k = 0; k < request->rows; ++k) {
-        rows.write(pass,
-                   request->segments[0].rows.first + k,
-                   std::span(logits).subspan(static_cast<std::size_t>(k) * vocab, vocab));
-      }
+      const std::vector<float> logits = rows.of(*request, pass, l.model.vocab);
       seen.clear();
       s.supply(host_logits<float>(logits.data(), request->rows, l.model.vocab));
       for (const auto& [position, count] : seen) {

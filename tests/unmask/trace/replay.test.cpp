@@ -318,25 +318,24 @@ TEST(replay, plans_the_ranges_and_blocks_of_its_steps) {
   for (int trial = 0; trial < 600; ++trial) {
     sequence_view q;
     q.prompt_length = d.within(0, 5);
-    q.block_length = trial % 3 == 0 ? 1 : d.within(1, 4);
-    const index_t answer = trial % 3 == 0 ? d.within(62, 67) : d.within(1, 90);
-    q.length = q.prompt_length + answer;
+    const bool is_all = trial % 3 == 0;  // about as many blocks of one position as a plan can name
+    q.block_length = is_all ? 1 : d.within(1, 4);
+    q.length = q.prompt_length + (is_all ? d.within(62, 67) : d.within(1, 90));
     replay_step step;
-    const bool is_all = trial % 3 == 0;
     step.score.first = is_all ? q.prompt_length : d.within(q.prompt_length, q.length - 1);
     step.score.last = is_all ? q.length : d.within(step.score.first, q.length);
     step.pass = d.within(step.score.last, q.length);
     step.freeze = d.within(0, step.score.first);
     std::vector<replay_entry> entries;
-    std::set<index_t> blocks{std::max(step.score.last - 1, q.prompt_length)};  // of positions
+    std::set<index_t> decided{std::max(step.score.last - 1, q.prompt_length)};
     for (index_t p = step.score.first; p < step.score.last; ++p) {
-      blocks.insert(p);
+      decided.insert(p);
       if (d.within(0, 2) > 0) {
         entries.push_back({p, 1, static_cast<replay_action>(d.within(0, 3))});
       }
     }
     const auto block_of = [&](index_t p) { return (p - q.prompt_length) / q.block_length; };
-    range active{block_of(*blocks.begin()), block_of(*blocks.rbegin()) + 1};
+    range active{block_of(*decided.begin()), block_of(*decided.rbegin()) + 1};
     const bool is_one = active.size() > 64;
     active = is_one ? range{0, 1} : active;
     whole += is_one ? 1 : 0;
@@ -354,12 +353,10 @@ TEST(replay, plans_the_ranges_and_blocks_of_its_steps) {
     plan next;
     rule.schedule(q, next, rule);
     EXPECT_EQ(next.end, ending::running);
-    EXPECT_EQ((std::pair{next.query.first, next.query.last}), (std::pair{0, step.pass}));
-    EXPECT_EQ((std::pair{next.score.first, next.score.last}),
-              (std::pair{step.score.first, step.score.last}));
-    EXPECT_EQ((std::pair{next.freeze.first, next.freeze.last}), (std::pair{0, step.freeze}));
-    EXPECT_EQ((std::pair{next.first_block, next.last_block}),
-              (std::pair{active.first, active.last}));
+    EXPECT_EQ(next.query, (range{0, step.pass}));
+    EXPECT_EQ(next.score, step.score);
+    EXPECT_EQ(next.freeze, (range{0, step.freeze}));
+    EXPECT_EQ((range{next.first_block, next.last_block}), active);
     EXPECT_EQ(next.forced, forced);
     ASSERT_FALSE(HasFailure()) << "trial " << trial;
   }

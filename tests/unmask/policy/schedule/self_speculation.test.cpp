@@ -99,8 +99,8 @@ void expect_greedy(const Policy& policy,
   }
 }
 
-/// The steps of a decode of 12 positions after a prompt of 1, drafted 4 at a time. The best token
-/// of a position is its index, or `other` of it in a pass that checks.
+/// A decode of 12 positions after a prompt of 1, in drafts of 4 at most. The best token of a
+/// position is its index, but for the position `wrong` in a pass that drafts.
 struct checked_drafts {
   index_t forwards = 0;
   std::vector<candidate_entry> rejected;
