@@ -99,6 +99,12 @@ void fill(mood m, std::uint64_t key, const model_info& model, std::span<float> o
     std::fill(out.begin(), out.end(), -infinite);
     out[favourite] = 1.0F;
     return;
+  case mood::halves:
+    std::fill(out.begin(), out.end(), -infinite);
+    for (std::uint64_t k = 0; k < (1U << (mixed(key, 7) % 3)); ++k) {
+      out[(favourite + k) % columns] = 0.5F;
+    }
+    return;
   case mood::ends:
   case mood::masks:
     sane();
@@ -121,6 +127,7 @@ hostile_engine random_engine(dice& d) {
     }
     e.moods[0] = d.real(0.5, 3.0);
     e.moods[static_cast<std::size_t>(mood::sure)] = d.real(0.0, 2.0);
+    e.moods[static_cast<std::size_t>(mood::halves)] = d.chance(0.4) ? d.real(0.0, 2.0) : 0.0;
   } else {  // of one kind
     e.moods = {};
     e.moods[d.bits() % e.moods.size()] = 1.0;

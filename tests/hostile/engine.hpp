@@ -32,6 +32,7 @@ enum class mood : std::uint8_t {
   sparse,  ///< -inf but for one column
   ends,    ///< the EOS token far ahead
   masks,   ///< the mask token far ahead
+  halves,  ///< one, two or four equal columns, -inf elsewhere: a threshold may be met exactly
   count
 };
 

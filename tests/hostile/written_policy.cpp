@@ -342,6 +342,9 @@ class author {
     for (int n = 0; n < 20 && !(a.range.holds(x) && std::isfinite(x)); ++n) {
       x = d_.one_of(edges);
     }
+    if (a.range.holds(0.25) && d_.chance(0.15)) {  // what a row can have exactly
+      x = d_.one_of(std::vector<double>{0.25, 0.5, 1.0});
+    }
     if (known.name == "canvas" && a.name == "coldest") {  // at most the hottest
       x = d_.real(0.01, 0.4);
     }

@@ -9,8 +9,9 @@ namespace UNMASK_NAMESPACE {
 /// plan, context) -> index_t` is called after the step reduction, which it reads from
 /// `context.step_reduction`, and may write `context.sequence`. The step decides [plan.score.first,
 /// the result) as if the shorter range had been planned; a result at or after plan.score.last, or
-/// not after plan.score.first, changes nothing. A part that only does so with some values of its
-/// knobs has `ends_blocks_now() -> bool`.
+/// not after plan.score.first, changes nothing. plan.score.first must be masked: a layer rule that
+/// skips positions computes it, so that every step commits. A part that only ends blocks with some
+/// values of its knobs has `ends_blocks_now() -> bool`.
 /// Cost: a step that is shortened ranks and reduces its candidates twice.
 template <class P>
 concept block_ending =
