@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "hostile/wrong_calls.hpp"
@@ -655,61 +657,107 @@ class decoder {
   std::tuple<memory_of<float>, memory_of<bfloat16>, memory_of<float16>> stored_;
 };
 
-template <class A>
-bool same_bits(A a, A b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
-bool same(const range& a, const range& b) {
-  return a == b;
-}
-bool same(const placement& a, const placement& b) {
-  return a.position == b.position && a.token == b.token &&
-         same_bits(a.lookahead_score, b.lookahead_score) &&
-         same_bits(a.log_probability, b.log_probability);
-}
-/// The placements of two plans.
-bool same_placed(const plan& a, const plan& b) {
-  const index_t count = a.placed(a.branches).last;
-  bool is_same = a.branches == b.branches && count == b.placed(b.branches).last;
-  for (index_t k = 0; is_same && k < count; ++k) {
-    is_same = same(a.branch[k], b.branch[k]);
+/// What a step decided, as numbers: floating-point ones as their bits. Slots are left out, and the
+/// rows of the tensor.
+class record_words {
+ public:
+  explicit record_words(const step_record& now) {
+    begin("request");
+    put(now.planned);
+    put_all(now.segments);
+    put(now.winner);
+    begin("tokens");
+    put_all(now.tokens);
+    begin("report");
+    put(now.report);
+    begin("commits");
+    put_all(now.commits);
+    begin("candidates");
+    put_all(now.candidates);
+    begin("probabilities");
+    put_all(now.probabilities);
+    begin("soft tokens");
+    put_all(now.soft_tokens);
+    begin("alternatives");
+    put_all(now.alternatives);
+    begin("states of constraints");
+    put_all(now.states);
   }
-  return is_same;
-}
-bool same(const segment& a, const segment& b) {
-  return a.branch == b.branch && same(a.query, b.query) && same(a.rows, b.rows) &&
-         same(a.keys, b.keys) && a.evict == b.evict && a.attention == b.attention &&
-         a.logits_shift == b.logits_shift;
-}
-bool same(const commit_entry& a, const commit_entry& b) {
-  return a.slot == b.slot && a.position == b.position && a.token == b.token &&
-         same_bits(a.log_probability, b.log_probability) && a.step == b.step &&
-         a.block == b.block && a.block_step == b.block_step;
-}
-bool same(const candidate_entry& a, const candidate_entry& b) {
-  return same(static_cast<const commit_entry&>(a), static_cast<const commit_entry&>(b)) &&
-         a.committed == b.committed && a.outcome == b.outcome && a.part == b.part &&
-         same_bits(a.confidence, b.confidence) && same_bits(a.margin, b.margin) &&
-         same_bits(a.entropy, b.entropy);
-}
-bool same(const token_probability& a, const token_probability& b) {
-  return a.position == b.position && a.token == b.token && a.step == b.step &&
-         same_bits(a.probability, b.probability) && same_bits(a.share, b.share);
-}
-bool same(const sequence_report& a, const sequence_report& b) {
-  return a.end == b.end && a.forwards == b.forwards && a.committed == b.committed &&
-         a.committed_prefix == b.committed_prefix && a.answer_end == b.answer_end &&
-         a.masked == b.masked && a.rewritten == b.rewritten && a.forced == b.forced &&
-         a.invalid_rows == b.invalid_rows && a.second_reads == b.second_reads &&
-         a.last_commits == b.last_commits && a.last_probabilities == b.last_probabilities &&
-         a.last_candidates == b.last_candidates;
-}
-template <class T>
-bool same(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return same(x, y); });
-}
+
+  [[nodiscard]] const std::vector<std::uint64_t>& words() const { return words_; }
+
+  /// The first part of a step that is not the same; nullptr if all is.
+  [[nodiscard]] static const char* difference(const record_words& a, const record_words& b) {
+    if (a.words_ == b.words_) {
+      return nullptr;
+    }
+    for (std::size_t k = 0; k + 1 < a.parts_.size(); ++k) {
+      if (!std::ranges::equal(a.part(k), b.part(k))) {
+        return a.parts_[k].first;
+      }
+    }
+    return a.parts_.back().first;
+  }
+
+ private:
+  void begin(const char* name) { parts_.emplace_back(name, words_.size()); }
+  [[nodiscard]] std::span<const std::uint64_t> part(std::size_t k) const {
+    const std::size_t last = k + 1 < parts_.size() ? parts_[k + 1].second : words_.size();
+    return std::span(words_).subspan(parts_[k].second, last - parts_[k].second);
+  }
+
+  template <class T>
+  void put_all(const std::vector<T>& list) {
+    put(list.size());
+    for (const T& x : list) {
+      put(x);
+    }
+  }
+  template <class A, class B, class... More>
+  void put(const A& a, const B& b, const More&... more) {
+    put(a);
+    put(b, more...);
+  }
+  template <std::integral T>
+  void put(T x) {
+    words_.push_back(static_cast<std::uint64_t>(x));
+  }
+  template <class T>
+    requires std::is_enum_v<T>
+  void put(T x) {
+    put(static_cast<int>(x));
+  }
+  void put(float x) { put(std::bit_cast<std::uint32_t>(x)); }
+  void put(const range& r) { put(r.first, r.last); }
+  void put(const placement& p) { put(p.position, p.token, p.lookahead_score, p.log_probability); }
+  void put(const plan& p) {
+    put(p.end, p.started, p.query, p.keys, p.refresh, p.evict, p.attention, p.shadow, p.drafts);
+    put(p.hides, p.checks, p.beam, p.logits_shift, p.score, p.forced, p.first_block, p.last_block);
+    put(p.freeze, p.winner, p.branches);
+    for (index_t k = 0; k < p.placed(p.branches).last; ++k) {
+      put(p.branch[k]);
+    }
+  }
+  void put(const segment& s) {
+    put(s.branch, s.query, s.rows, s.keys, s.evict, s.attention, s.shadow_of >= 0, s.logits_shift);
+  }
+  void put(const commit_entry& e) {
+    put(e.position, e.token, e.log_probability, e.step, e.block, e.block_step, e.rank);
+  }
+  void put(const candidate_entry& e) {
+    put(static_cast<const commit_entry&>(e));
+    put(e.committed, e.outcome, e.part, e.confidence, e.margin, e.entropy);
+  }
+  void put(const token_probability& e) { put(e.position, e.token, e.step, e.probability, e.share); }
+  void put(const sequence_report& r) {
+    put(r.end, r.forwards, r.committed, r.committed_prefix, r.answer_end, r.masked, r.rewritten);
+    put(r.forced, r.invalid_rows, r.second_reads, r.last_commits, r.last_probabilities);
+    put(r.last_moved, r.last_candidates, r.refused, r.filled, r.constraint_met);
+  }
+
+  std::vector<std::uint64_t> words_;
+  std::vector<std::pair<const char*, std::size_t>> parts_;  ///< and their first words
+};
 
 }  // namespace
 
@@ -810,19 +858,8 @@ void compare(const std::vector<std::vector<step_record>>& got,
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::size_t steps = std::min(got[i].size(), expected[i].size());
     for (std::size_t k = 0; k < steps; ++k) {
-      const step_record& a = got[i][k];
-      const step_record& b = expected[i][k];
-      const char* what = !same(a.segments, b.segments) || !same_placed(a.planned, b.planned)
-                             ? "request"
-                         : a.tokens != b.tokens                    ? "tokens"
-                         : !same(a.report, b.report)               ? "report"
-                         : !same(a.commits, b.commits)             ? "commits"
-                         : !same(a.candidates, b.candidates)       ? "candidates"
-                         : !same(a.probabilities, b.probabilities) ? "probabilities"
-                         : !same(a.soft_tokens, b.soft_tokens)     ? "soft tokens"
-                         : !same(a.alternatives, b.alternatives)   ? "alternatives"
-                         : a.states != b.states                    ? "states of constraints"
-                                                                   : nullptr;
+      const char* const what =
+          record_words::difference(record_words(got[i][k]), record_words(expected[i][k]));
       if (what != nullptr) {
         throw violation(how,
                         "sequence " + std::to_string(i) + ", step " + std::to_string(k) +
@@ -833,6 +870,20 @@ void compare(const std::vector<std::vector<step_record>>& got,
       throw violation(how, "sequence " + std::to_string(i) + ": not as many steps");
     }
   }
+}
+
+std::uint64_t digest(const std::vector<std::vector<step_record>>& records) {
+  std::uint64_t sum = mixed(records.size());
+  for (const std::vector<step_record>& steps : records) {
+    sum = mixed(sum, steps.size());
+    for (const step_record& now : steps) {
+      const record_words all(now);
+      for (const std::uint64_t word : all.words()) {
+        sum = mixed(sum, word);
+      }
+    }
+  }
+  return sum;
 }
 
 }  // namespace unmask::hostile

@@ -108,4 +108,7 @@ void compare(const std::vector<std::vector<step_record>>& got,
              const std::vector<std::vector<step_record>>& expected,
              const std::string& how);
 
+/// A hash of everything that compare() compares.
+[[nodiscard]] std::uint64_t digest(const std::vector<std::vector<step_record>>& records);
+
 }  // namespace unmask::hostile

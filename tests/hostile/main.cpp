@@ -5,6 +5,8 @@
 //     unmask_hostile --seed 1 --decodes 100000      counts, and the first violations
 //     unmask_hostile --seed 1 --case 4711           one case in detail
 //     unmask_hostile --seed 1 --small ...           the same of small cases, which are other ones
+//     unmask_hostile --record 6000                  what the first cases decide, as hashes
+//     unmask_hostile --recorded FILE                whether they still decide so (recorded.hpp)
 //
 // A case is a policy, a model, some sequences and an engine, all of which follow from the seed and
 // the case's number. It is decoded once with an oracle (oracle.cpp), then again alone, with three
@@ -27,6 +29,7 @@
 #endif
 
 #include "hostile/oracle.hpp"
+#include "hostile/recorded.hpp"
 
 namespace unmask::hostile {
 
@@ -42,6 +45,8 @@ struct options {
   case_size size = case_size::any;
   bool reasons = false;
   bool shrinks = true;
+  std::uint64_t record = 0;
+  std::string recorded;
 };
 
 struct counts {
@@ -233,6 +238,33 @@ int run(const options& o) {
   return sum.failures == 0 ? 0 : 1;
 }
 
+void record(std::uint64_t cases) {
+  std::cout << "# unmask_hostile --record " << cases << '\n';
+  for (std::uint64_t number = 0; number < cases; ++number) {
+    std::cout << recorded_line(number) << '\n';
+  }
+}
+
+int check_record(const options& o) {
+  std::uint64_t changed = 0;
+  const std::vector<std::string> lines = read_record(o.recorded);
+  for (const std::string& line : lines) {
+    try {
+      check_line(line);
+    } catch (const violation& v) {
+      if (++changed <= static_cast<std::uint64_t>(o.most_failures)) {
+        std::cout << v.what() << '\n' << description(recorded_case(std::stoull(line)));
+      }
+    }
+  }
+  std::cout << changed << " of " << lines.size() << " recorded cases decide otherwise\n";
+  if (changed > 0) {
+    std::cout << "If this is meant, record them anew, and say why:\n  unmask_hostile --record "
+              << lines.size() << " > " << o.recorded << '\n';
+  }
+  return changed == 0 ? 0 : 1;
+}
+
 options read_options(int count, char** values) {
   options o;
   for (int i = 1; i < count; ++i) {
@@ -255,6 +287,13 @@ options read_options(int count, char** values) {
       o.most_failures = static_cast<int>(number());
     } else if (name == "--patience") {
       o.patience = static_cast<unsigned>(number());
+    } else if (name == "--record") {
+      o.record = static_cast<std::uint64_t>(number());
+    } else if (name == "--recorded") {
+      if (++i == count) {
+        throw std::invalid_argument(name + " wants a file");
+      }
+      o.recorded = values[i];
     } else if (name == "--small") {
       o.size = case_size::small;
     } else if (name == "--reasons") {
@@ -280,7 +319,20 @@ int main(int count, char** values) {
   } catch (const std::logic_error& e) {
     std::cerr << e.what()
               << "\nusage: unmask_hostile [--seed N] [--case N] [--first N] [--decodes N] "
-                 "[--failures N] [--patience SECONDS] [--small] [--reasons] [--no-shrink]\n";
+                 "[--failures N] [--patience SECONDS] [--small] [--reasons] [--no-shrink] "
+                 "[--record N] [--recorded FILE]\n";
+    return 2;
+  }
+  try {
+    if (chosen.record > 0) {
+      unmask::hostile::record(chosen.record);
+      return 0;
+    }
+    if (!chosen.recorded.empty()) {
+      return unmask::hostile::check_record(chosen);
+    }
+  } catch (const std::exception& e) {
+    std::cerr << e.what() << '\n';
     return 2;
   }
   return unmask::hostile::run(chosen);
