@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The arithmetic and the row kernels on AArch64: cross-compiled, and run by an emulator. What is
-# compared is bits, so an emulator is as good as a processor; it does not measure speed.
+# The arithmetic and the row kernels on AArch64, and the recorded decodes of unmask_hostile:
+# cross-compiled, and run by an emulator. What is compared is bits, so an emulator is as good as a
+# processor; it does not measure speed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=cmake/packages.sh
@@ -31,3 +32,10 @@ for source in tests/unmask/core/math.test.cpp tests/unmask/stats/*.test.cpp \
 done
 aarch64-linux-gnu-g++ -static "${objects[@]}" -o "$build/tests" -pthread
 qemu-aarch64 "$build/tests" --gtest_brief=1 "$@"
+
+objects=()
+for source in tests/hostile/*.cpp; do
+  compile "$source" -Wno-psabi -Iinclude -Itests
+done
+aarch64-linux-gnu-g++ -static "${objects[@]}" -o "$build/hostile" -pthread
+qemu-aarch64 "$build/hostile" --recorded tests/data/hostile_decisions.txt

@@ -24,10 +24,11 @@ Kind drawn(const std::array<double, N>& weights, std::uint64_t hash) {
   for (const double w : weights) {
     sum += w;
   }
-  double left = unit(hash) * sum;
+  const double at = unit(hash) * sum;
+  double below = 0.0;
   for (std::size_t k = 0; k < N; ++k) {
-    left -= weights[k];
-    if (left < 0.0) {
+    below += weights[k];
+    if (at < below) {
       return static_cast<Kind>(k);
     }
   }
@@ -56,7 +57,7 @@ void fill(mood m, std::uint64_t key, const model_info& model, std::span<float> o
       h = h * 6364136223846793005U + 1442695040888963407U;
       z = static_cast<float>(h >> 40U) * 0x1p-22F - 2.0F;
     }
-    out[favourite] += 6.0F * static_cast<float>(unit(mixed(key, 3)));
+    out[favourite] += 6.0F * (static_cast<float>(mixed(key, 3) >> 44U) * 0x1p-20F);  // is exact
   };
   const auto each = [&](const auto& value) {
     for (std::size_t v = 0; v < out.size(); ++v) {

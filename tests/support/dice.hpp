@@ -4,6 +4,7 @@
 /// \file
 /// Random choices that are the same on every machine and with every standard library.
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -57,7 +58,7 @@ class dice {
   }
   /// A real number in [low, high).
   [[nodiscard]] float real(double low, double high) {
-    return static_cast<float>(low + (high - low) * unit(bits()));
+    return static_cast<float>(std::fma(high - low, unit(bits()), low));  // or compilers choose
   }
   [[nodiscard]] bool chance(double probability) { return unit(bits()) < probability; }
   template <class T>
