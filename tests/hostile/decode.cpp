@@ -7,18 +7,16 @@
 #include <unmask/named_policy.hpp>
 
 #include <algorithm>
-#include <bit>
-#include <concepts>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "hostile/wrong_calls.hpp"
 #include "support/bound_session.hpp"
 #include "support/fake_logits.hpp"
+#include "support/fields.hpp"
 #include "support/instruction_sets.hpp"
 
 namespace unmask::hostile {
@@ -458,6 +456,7 @@ class decoder {
       asked[i].push_back(s);
       asked[i].back().slot = 0;
       asked[i].back().first_row = 0;
+      asked[i].back().shadow_of = s.shadow_of < 0 ? -1 : 0;
       asked[i].back().placed = {};  // those of the plan outlive the request
     }
     expect(rows == request.rows, "request", "its rows do not add up");
@@ -657,107 +656,15 @@ class decoder {
   std::tuple<memory_of<float>, memory_of<bfloat16>, memory_of<float16>> stored_;
 };
 
-/// What a step decided, as numbers: floating-point ones as their bits. Slots are left out, and the
-/// rows of the tensor.
-class record_words {
- public:
-  explicit record_words(const step_record& now) {
-    begin("request");
-    put(now.planned);
-    put_all(now.segments);
-    put(now.winner);
-    begin("tokens");
-    put_all(now.tokens);
-    begin("report");
-    put(now.report);
-    begin("commits");
-    put_all(now.commits);
-    begin("candidates");
-    put_all(now.candidates);
-    begin("probabilities");
-    put_all(now.probabilities);
-    begin("soft tokens");
-    put_all(now.soft_tokens);
-    begin("alternatives");
-    put_all(now.alternatives);
-    begin("states of constraints");
-    put_all(now.states);
-  }
-
-  [[nodiscard]] const std::vector<std::uint64_t>& words() const { return words_; }
-
-  /// The first part of a step that is not the same; nullptr if all is.
-  [[nodiscard]] static const char* difference(const record_words& a, const record_words& b) {
-    if (a.words_ == b.words_) {
-      return nullptr;
-    }
-    for (std::size_t k = 0; k + 1 < a.parts_.size(); ++k) {
-      if (!std::ranges::equal(a.part(k), b.part(k))) {
-        return a.parts_[k].first;
-      }
-    }
-    return a.parts_.back().first;
-  }
-
- private:
-  void begin(const char* name) { parts_.emplace_back(name, words_.size()); }
-  [[nodiscard]] std::span<const std::uint64_t> part(std::size_t k) const {
-    const std::size_t last = k + 1 < parts_.size() ? parts_[k + 1].second : words_.size();
-    return std::span(words_).subspan(parts_[k].second, last - parts_[k].second);
-  }
-
-  template <class T>
-  void put_all(const std::vector<T>& list) {
-    put(list.size());
-    for (const T& x : list) {
-      put(x);
-    }
-  }
-  template <class A, class B, class... More>
-  void put(const A& a, const B& b, const More&... more) {
-    put(a);
-    put(b, more...);
-  }
-  template <std::integral T>
-  void put(T x) {
-    words_.push_back(static_cast<std::uint64_t>(x));
-  }
-  template <class T>
-    requires std::is_enum_v<T>
-  void put(T x) {
-    put(static_cast<int>(x));
-  }
-  void put(float x) { put(std::bit_cast<std::uint32_t>(x)); }
-  void put(const range& r) { put(r.first, r.last); }
-  void put(const placement& p) { put(p.position, p.token, p.lookahead_score, p.log_probability); }
-  void put(const plan& p) {
-    put(p.end, p.started, p.query, p.keys, p.refresh, p.evict, p.attention, p.shadow, p.drafts);
-    put(p.hides, p.checks, p.beam, p.logits_shift, p.score, p.forced, p.first_block, p.last_block);
-    put(p.freeze, p.winner, p.branches);
-    for (index_t k = 0; k < p.placed(p.branches).last; ++k) {
-      put(p.branch[k]);
-    }
-  }
-  void put(const segment& s) {
-    put(s.branch, s.query, s.rows, s.keys, s.evict, s.attention, s.shadow_of >= 0, s.logits_shift);
-  }
-  void put(const commit_entry& e) {
-    put(e.position, e.token, e.log_probability, e.step, e.block, e.block_step, e.rank);
-  }
-  void put(const candidate_entry& e) {
-    put(static_cast<const commit_entry&>(e));
-    put(e.committed, e.outcome, e.part, e.confidence, e.margin, e.entropy);
-  }
-  void put(const token_probability& e) { put(e.position, e.token, e.step, e.probability, e.share); }
-  void put(const sequence_report& r) {
-    put(r.end, r.forwards, r.committed, r.committed_prefix, r.answer_end, r.masked, r.rewritten);
-    put(r.forced, r.invalid_rows, r.second_reads, r.last_commits, r.last_probabilities);
-    put(r.last_moved, r.last_candidates, r.refused, r.filled, r.constraint_met);
-  }
-
-  std::vector<std::uint64_t> words_;
-  std::vector<std::pair<const char*, std::size_t>> parts_;  ///< and their first words
-};
+/// What a step decided, slots and the rows of the tensor apart.
+testing::fields fields_of(const step_record& now) {
+  testing::fields all;
+  all.add("plan", now.planned).add("segments", now.segments).add("winner", now.winner);
+  all.add("tokens", now.tokens).add("report", now.report).add("commits", now.commits);
+  all.add("candidates", now.candidates).add("probabilities", now.probabilities);
+  all.add("soft tokens", now.soft_tokens).add("alternatives", now.alternatives);
+  return all.add("states of constraints", now.states);
+}
 
 }  // namespace
 
@@ -858,12 +765,10 @@ void compare(const std::vector<std::vector<step_record>>& got,
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::size_t steps = std::min(got[i].size(), expected[i].size());
     for (std::size_t k = 0; k < steps; ++k) {
-      const char* const what =
-          record_words::difference(record_words(got[i][k]), record_words(expected[i][k]));
-      if (what != nullptr) {
-        throw violation(how,
-                        "sequence " + std::to_string(i) + ", step " + std::to_string(k) +
-                            ": not the same " + what);
+      const std::string what = difference(fields_of(got[i][k]), fields_of(expected[i][k]));
+      if (!what.empty()) {
+        throw violation(
+            how, "sequence " + std::to_string(i) + ", step " + std::to_string(k) + ", " + what);
       }
     }
     if (got[i].size() != expected[i].size()) {
@@ -877,9 +782,9 @@ std::uint64_t digest(const std::vector<std::vector<step_record>>& records) {
   for (const std::vector<step_record>& steps : records) {
     sum = mixed(sum, steps.size());
     for (const step_record& now : steps) {
-      const record_words all(now);
-      for (const std::uint64_t word : all.words()) {
-        sum = mixed(sum, word);
+      const testing::fields all = fields_of(now);
+      for (const std::uint64_t value : all.values()) {
+        sum = mixed(sum, value);
       }
     }
   }

@@ -75,7 +75,7 @@ sequence_plan random_sequence(
       s.suppressed.push_back(d.within(0, model.vocab - 1));
     }
   }
-  s.soft_tokens = d.chance(0.1) ? d.within(1, 5) : 0;
+  s.soft_tokens = d.chance(0.2) ? d.within(1, 5) : 0;
   s.joins = d.chance(0.4) ? d.within(1, 12) : 0;
   s.cancels = d.chance(0.07) ? d.within(0, 6) : -1;
   s.cancels_in_pass = s.shape.seed % 2 == 1;
@@ -90,7 +90,7 @@ std::vector<field_plan> random_fields(dice& d, const sequence_plan& q, const tes
     f.first = first;
     f.last = last;
     f.fill = d.chance(0.7);
-    f.read_again = d.chance(0.2);
+    f.read_again = d.chance(0.3);
     if (d.chance(0.3)) {
       f.tokens_after = d.chance(0.2) ? any_number : d.within(1, 3);
     }

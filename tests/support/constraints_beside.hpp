@@ -22,6 +22,7 @@
 
 #include "support/constrained_decode.hpp"
 #include "support/dice.hpp"
+#include "support/fields.hpp"
 #include "support/languages.hpp"
 #include "unmask/cuda/device_memory.hpp"
 
@@ -38,37 +39,10 @@ struct constraints_beside {
 };
 
 inline void expect_same_steps(auto& host, auto& device, index_t slot) {
-  const auto a = host.committed(slot);
-  const auto b = device.committed(slot);
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t k = 0; k < a.size(); ++k) {
-    ASSERT_EQ(a[k].position, b[k].position);
-    ASSERT_EQ(a[k].token, b[k].token);
-    ASSERT_EQ(math::bits_of(a[k].log_probability), math::bits_of(b[k].log_probability));
-    ASSERT_EQ(a[k].step, b[k].step);
-    ASSERT_EQ(a[k].block, b[k].block);
-    ASSERT_EQ(a[k].block_step, b[k].block_step);
-  }
-  const auto c = host.candidates(slot);
-  const auto d = device.candidates(slot);
-  ASSERT_EQ(c.size(), d.size());
-  for (std::size_t k = 0; k < c.size(); ++k) {
-    ASSERT_EQ(c[k].position, d[k].position);
-    ASSERT_EQ(c[k].token, d[k].token);
-    ASSERT_EQ(c[k].outcome, d[k].outcome);
-    ASSERT_EQ(math::bits_of(c[k].confidence), math::bits_of(d[k].confidence));
-  }
-  const sequence_report& x = host.report(slot);
-  const sequence_report& y = device.report(slot);
-  ASSERT_EQ(x.end, y.end);
-  ASSERT_EQ(x.forwards, y.forwards);
-  ASSERT_EQ(x.masked, y.masked);
-  ASSERT_EQ(x.committed, y.committed);
-  ASSERT_EQ(x.rewritten, y.rewritten);
-  ASSERT_EQ(x.refused, y.refused);
-  ASSERT_EQ(x.filled, y.filled);
-  ASSERT_EQ(x.forced, y.forced);
-  ASSERT_EQ(x.constraint_met, y.constraint_met);
+  const auto all = [slot](auto& s) {
+    return fields_of(s.committed(slot), s.candidates(slot), s.report(slot), s.planned(slot));
+  };
+  ASSERT_EQ(difference(all(device), all(host)), "");
 }
 
 /// A session of each kind with `slots` slots, of which every second has the constraint.

@@ -233,7 +233,7 @@ class layers_beside {
       const auto slot = static_cast<index_t>(i);
       expect_equal(device_->report(slot), host_->report(slot));
       expect_equal(device_->committed(slot), host_->committed(slot));
-      EXPECT_EQ(device_->planned(slot).refresh, host_->planned(slot).refresh);
+      expect_equal(device_->planned(slot), host_->planned(slot));
       EXPECT_EQ(device_tokens_[i]->to_host(), host_tokens_[i]);
     }
   }

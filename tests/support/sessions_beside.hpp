@@ -16,7 +16,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -25,6 +24,7 @@
 
 #include "support/dice.hpp"
 #include "support/fake_logits.hpp"
+#include "support/fields.hpp"
 #include "unmask/cuda/device_memory.hpp"
 
 namespace unmask::testing {
@@ -123,87 +123,10 @@ struct logits_on_device {
   }
 };
 
-inline void expect_equal(const forward_request& a, const forward_request& b) {
-  EXPECT_EQ(a.rows, b.rows);
-  ASSERT_EQ(a.segments.size(), b.segments.size());
-  for (std::size_t i = 0; i < a.segments.size(); ++i) {
-    EXPECT_EQ(a.segments[i].slot, b.segments[i].slot);
-    EXPECT_EQ(a.segments[i].branch, b.segments[i].branch);
-    ASSERT_EQ(a.segments[i].placed.size(), b.segments[i].placed.size());
-    for (std::size_t k = 0; k < a.segments[i].placed.size(); ++k) {
-      EXPECT_EQ(a.segments[i].placed[k].position, b.segments[i].placed[k].position);
-      EXPECT_EQ(a.segments[i].placed[k].token, b.segments[i].placed[k].token);
-    }
-    EXPECT_EQ(a.segments[i].query, b.segments[i].query);
-    EXPECT_EQ(a.segments[i].rows, b.segments[i].rows);
-    EXPECT_EQ(a.segments[i].first_row, b.segments[i].first_row);
-    EXPECT_EQ(a.segments[i].keys, b.segments[i].keys);
-    EXPECT_EQ(a.segments[i].evict, b.segments[i].evict);
-    EXPECT_EQ(a.segments[i].attention, b.segments[i].attention);
-    EXPECT_EQ(a.segments[i].shadow_of, b.segments[i].shadow_of);
-    EXPECT_EQ(a.segments[i].logits_shift, b.segments[i].logits_shift);
-  }
-}
-
-inline void expect_equal(const sequence_report& a, const sequence_report& b) {
-  EXPECT_EQ(a.end, b.end);
-  EXPECT_EQ(a.forwards, b.forwards);
-  EXPECT_EQ(a.committed, b.committed);
-  EXPECT_EQ(a.committed_prefix, b.committed_prefix);
-  EXPECT_EQ(a.answer_end, b.answer_end);
-  EXPECT_EQ(a.masked, b.masked);
-  EXPECT_EQ(a.rewritten, b.rewritten);
-  EXPECT_EQ(a.forced, b.forced);
-  EXPECT_EQ(a.invalid_rows, b.invalid_rows);
-  EXPECT_EQ(a.second_reads, b.second_reads);
-  EXPECT_EQ(a.last_commits, b.last_commits);
-  EXPECT_EQ(a.last_candidates, b.last_candidates);
-}
-
-inline void expect_equal(const commit_entry& a, const commit_entry& b) {
-  EXPECT_EQ(a.slot, b.slot);
-  EXPECT_EQ(a.position, b.position);
-  EXPECT_EQ(a.token, b.token);
-  EXPECT_EQ(a.step, b.step);
-  EXPECT_EQ(a.block, b.block);
-  EXPECT_EQ(a.block_step, b.block_step);
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(a.log_probability),
-            std::bit_cast<std::uint32_t>(b.log_probability));
-}
-
-inline void expect_equal(std::span<const commit_entry> a, std::span<const commit_entry> b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    expect_equal(a[i], b[i]);
-  }
-}
-
-inline void expect_equal(std::span<const candidate_entry> a, std::span<const candidate_entry> b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    expect_equal(static_cast<const commit_entry&>(a[i]), b[i]);
-    EXPECT_EQ(a[i].committed, b[i].committed);
-    EXPECT_EQ(a[i].outcome, b[i].outcome);
-    EXPECT_EQ(a[i].part, b[i].part);
-    const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
-    EXPECT_EQ(bits(a[i].confidence), bits(b[i].confidence));
-    EXPECT_EQ(bits(a[i].margin), bits(b[i].margin));
-    EXPECT_EQ(bits(a[i].entropy), bits(b[i].entropy));
-  }
-}
-
-inline void expect_equal(std::span<const token_probability> a,
-                         std::span<const token_probability> b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].slot, b[i].slot);
-    EXPECT_EQ(a[i].position, b[i].position);
-    EXPECT_EQ(a[i].token, b[i].token);
-    EXPECT_EQ(a[i].step, b[i].step);
-    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].probability),
-              std::bit_cast<std::uint32_t>(b[i].probability));
-    EXPECT_EQ(std::bit_cast<std::uint32_t>(a[i].share), std::bit_cast<std::uint32_t>(b[i].share));
-  }
+/// Results of both, of which every field must be the same.
+template <class T>
+void expect_equal(const T& a, const T& b) {
+  EXPECT_EQ(difference(fields_of(a), fields_of(b)), "");
 }
 
 /// False for a policy whose rows must not be those of the position before.
@@ -403,6 +326,7 @@ class sessions_beside {
       expect_equal(device_->probabilities(slot), host_->probabilities(slot));
       expect_equal(device_->soft_tokens(slot), host_->soft_tokens(slot));
       expect_equal(device_->alternatives(slot), host_->alternatives(slot));
+      expect_equal(device_->planned(slot), host_->planned(slot));
       EXPECT_EQ(device_tokens_[i]->to_host(), host_tokens_[i]);
     }
     EXPECT_EQ(device_->finished(), host_->finished());  // nothing is under way

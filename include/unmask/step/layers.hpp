@@ -262,7 +262,6 @@ UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Poli
       layer_info info;
       info.layers = m.state->model.layers;
       info.entered = count;
-      info.active = count;
       info.commits = m.state->view.commit_count;
       info.block_length = m.state->view.block(next.first_block).size();
       info.refresh = next.refresh;

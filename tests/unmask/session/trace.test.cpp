@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "support/bound_session.hpp"
+#include "support/fields.hpp"
 #include "support/observed_decode.hpp"
 #include "support/requested_rows.hpp"
 
@@ -21,9 +22,7 @@ constexpr sequence_shape geometry{.prompt_length = 3, .length = 25, .block_lengt
 constexpr session_capacity traced{.sequences = 1, .length = 25, .window = 8, .trace = true};
 
 bool equal(const commit_entry& a, const commit_entry& b) {
-  return a.slot == b.slot && a.position == b.position && a.token == b.token &&
-         a.log_probability == b.log_probability && a.step == b.step && a.block == b.block &&
-         a.block_step == b.block_step && a.rank == b.rank;
+  return difference(fields_of(a), fields_of(b)).empty();
 }
 
 template <class Session>
