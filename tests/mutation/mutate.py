@@ -41,13 +41,17 @@ FLAGS = ["-std=c++20", "-Og", "-w", "-DUNMASK_NO_AVX512", "-DUNMASK_NO_AVX2", "-
          "-isystem", "/usr/include/eigen3", f'-DUNMASK_TEST_DATA="{ROOT}/tests/data"',
          f'-DUNMASK_TEST_CASES="{ROOT}/tests/cases"',
          f'-DUNMASK_EXAMPLES_DIR="{ROOT}/examples"']
+# Of tests that are compiled as tests/hostile.sh does: they see what is behind the end of an array.
+SANITIZED = {"mutation/hostile.test.cpp": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
+                                           "-DUNMASK_RED_ZONES"]}
 LIBRARIES = ["-lgmock", "-lgtest", "-pthread"]
 FAKE_CUDA = [f"-I{ROOT}/tests/unmask/device/fake_cuda", "-I/usr/local/cuda/include"]
 
 
 def run(program, tests, mutant, seconds, reached=None):
     """Status of a program's tests with a mutant: "passed", "killed" or "timeout", by processor time."""
-    env = dict(os.environ, UNMASK_MUTANT=str(mutant))
+    env = dict(os.environ, UNMASK_MUTANT=str(mutant), ASAN_OPTIONS="detect_leaks=0:hard_rss_limit_mb=4096")
+    is_sanitized = program.endswith("_sanitized")
     if tests is not None:
         env["GTEST_FILTER"] = ":".join(tests)
     if reached:
@@ -55,7 +59,8 @@ def run(program, tests, mutant, seconds, reached=None):
 
     def limit():
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        if not is_sanitized:  # which reserves addresses that it does not use
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
     command = [program, "--gtest_brief=1", *([] if reached else ["--gtest_fail_fast"])]
@@ -147,13 +152,13 @@ class Programs:
         self.dropped |= found
         self.write()
 
-    def compile(self, file):
+    def compile(self, file, flags=()):
         """The object of a file below tests/; drops mutants that do not compile on the way."""
-        target = f"{self.build}/" + re.sub(r"\W", "_", file) + ".o"
+        target = f"{self.build}/" + re.sub(r"\W", "_", file) + "_sanitized" * bool(flags) + ".o"
         if self.is_current(target):
             return target
         fake = FAKE_CUDA if "/device/" in file else []
-        command = ["g++", f"-I{self.build}/include", f"-I{ROOT}/tests/mutation", *fake, *FLAGS, "-MMD", "-MF",
+        command = ["g++", f"-I{self.build}/include", f"-I{ROOT}/tests/mutation", *fake, *FLAGS, *flags, "-MMD", "-MF",
                    f"{target}.d", "-c", f"{ROOT}/tests/{file}", "-o", target]
         began = time.time()
         while True:
@@ -168,13 +173,15 @@ class Programs:
 
     def link(self, test):
         """The program of a test file; none of one that needs other sources or libraries."""
-        program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")])
+        flags = SANITIZED.get(test, [])
+        program = f"{self.build}/" + re.sub(r"\W", "_", test[:-len(".test.cpp")]) + "_sanitized" * bool(flags)
         sources = [test] + [f for name, files in PROGRAMS.items() if test.endswith(f"{name}.test.cpp") for f in files]
         try:
-            objects = [self.compile(f) for f in sources] + self.support
+            support = [self.compile(f, flags) for f in SUPPORT] if flags else self.support
+            objects = [self.compile(f, flags) for f in sources] + support
             if not os.path.exists(program) or any(
                     os.path.getmtime(o) > os.path.getmtime(program) for o in objects):
-                subprocess.run(["g++", *objects, *LIBRARIES, "-o", program], stderr=subprocess.PIPE, text=True,
+                subprocess.run(["g++", *flags, *objects, *LIBRARIES, "-o", program], stderr=subprocess.PIPE, text=True,
                                check=True)
         except (RuntimeError, subprocess.CalledProcessError) as error:
             print(f"{test} is left out: {getattr(error, 'stderr', error)}", flush=True)

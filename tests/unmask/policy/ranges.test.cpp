@@ -3,6 +3,7 @@
 // the next one. Ranges of single knobs are those of core/knob.
 #include <unmask/policy/commit/threshold_calibrator.hpp>
 #include <unmask/policy/remask/joint_threshold_indel.hpp>
+#include <unmask/policy/schedule/rho_eos.hpp>
 #include <unmask/unmask.hpp>
 
 #include <gtest/gtest.h>
@@ -57,11 +58,16 @@ TEST(range, of_a_list_has_its_capacity) {
     EXPECT_EQ(takes(probability_of<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
     EXPECT_EQ(takes(block_at_delimiter<3>{.tokens = {1, 2, 3}, .count = count}), fits) << count;
   }
+  EXPECT_FALSE(takes(probability_of<3>{.tokens = {1, 2, 1}}));
+  EXPECT_TRUE(takes(probability_of<3>{.tokens = {1, 2, 1}, .count = 2}));  // the third is none
   EXPECT_TRUE(takes(stop_sequence<3>{.tokens = {0, no_token, no_token}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {0, no_token, 0}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {0, no_token, 1}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {no_token, 1, 2}}));
   EXPECT_FALSE(takes(stop_sequence<3>{.tokens = {-5, 1, 2}}));
+  EXPECT_TRUE(takes(block_at_delimiter<3>{.tokens = {0, no_token, 1}}));
+  EXPECT_FALSE(takes(block_at_delimiter<3>{.tokens = {no_token, no_token, no_token}}));
+  EXPECT_FALSE(takes(block_at_delimiter<3>{.tokens = {-5, 1, 2}}));
 }
 
 TEST(range, of_a_window_is_within_the_answer) {
@@ -73,6 +79,7 @@ TEST(range, of_a_window_is_within_the_answer) {
     behind.prompt_length += 100;
     behind.length += 100;
     EXPECT_EQ(part.reach(behind), reach);
+    EXPECT_EQ(rho_eos{}.reach(behind), 8);
   }
 }
 

@@ -144,6 +144,19 @@ TEST(Methods, EsDllmHasTheValuesOfSection6) {
   EXPECT_FALSE(part_of<threshold>(parallel).inclusive);
 }
 
+TEST(Methods, D3llmHasTheValuesOfItsRelease) {
+  auto p = methods::d3llm();
+  EXPECT_EQ(part_of<entropy_below>(p).value, 0.5F);
+  const auto& blocks = part_of<block_pipeline>(p);
+  EXPECT_EQ(blocks.add, 0.1F);
+  EXPECT_EQ(blocks.activate, 1.0F);
+  EXPECT_EQ(blocks.at_once, max_active_blocks);
+  EXPECT_TRUE(blocks.whole_canvas);
+  EXPECT_FALSE(blocks.ends_at_eos);
+  EXPECT_EQ(part_of<entropy_below>(methods::d3llm(0.25F, 0.5F)).value, 0.25F);
+  EXPECT_EQ(part_of<block_pipeline>(methods::d3llm(0.25F, 0.5F)).add, 0.5F);
+}
+
 TEST(Methods, OsdtHasTheSettingsOfSection4) {
   using profile = calibrated_threshold<>;
   constexpr profile gsm8k = part_of<profile>(methods::osdt_gsm8k());
