@@ -79,9 +79,8 @@ UNMASK_HD void remask_least(const deciding_group auto& t, const slot_memory<Poli
     forced += t.count(is_there && m.roles[i] == role::forced && writes(m, i)).all;
     if (is_there) {
       const bool was_committed = m.marks[scored.first + i] == mark::committed;
-      const bool is_valid = was_committed || m.row(i).valid();
-      m.roles[i] = was_committed ? role::remasked : is_valid ? role::candidate : role::invalid;
-      m.note(i, {is_valid ? remasking_part : -1});
+      m.roles[i] = was_committed ? role::remasked : role::candidate;
+      m.note(i, {was_committed || m.row(i).valid() ? remasking_part : -1});
     }
   });
   if (t.lane() == 0) {
