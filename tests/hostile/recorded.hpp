@@ -6,7 +6,7 @@
 /// of its description and a hash of everything that was decided, or "refused".
 ///
 /// A change that is to change no decision leaves every line as it is; one that is to change some
-/// changes the lines of those, and says why. Neither tells whether a decision is right.
+/// changes the lines of those, and says why. A record does not tell whether a decision is right.
 
 #include <string>
 #include <vector>
