@@ -6,7 +6,6 @@
 #include <unmask/named_policy.hpp>
 #include <unmask/unmask.hpp>
 
-#include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -14,6 +13,7 @@
 
 #include "support/bound_session.hpp"
 #include "support/fake_logits.hpp"
+#include "support/fields.hpp"
 #include "support/instruction_sets.hpp"
 
 namespace unmask::testing {
@@ -21,11 +21,6 @@ namespace {
 
 constexpr model_info model{.vocab = 700, .mask_token = 0, .eos_token = 1, .layers = 1};
 constexpr sequence_shape shape{.prompt_length = 3, .length = 27, .block_length = 8, .seed = 5};
-
-[[nodiscard]] std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 31U)) * 0x9e3779b97f4a7c15U;
-  return x ^ (x >> 29U);
-}
 
 // Rows that depend on the tokens of the pass.
 template <element T>
@@ -53,37 +48,17 @@ template <element T>
   return logits;
 }
 
-class bits {
- public:
-  void add(std::uint64_t x) { sum_ = mixed(sum_ + x); }
-  void add(float x) { add(std::uint64_t{std::bit_cast<std::uint32_t>(x)}); }
-  void add(index_t x) { add(static_cast<std::uint64_t>(x)); }
-  [[nodiscard]] std::uint64_t sum() const { return sum_; }
-
- private:
-  std::uint64_t sum_ = 1;
-};
-
 template <element T>
 [[nodiscard]] std::uint64_t decode(auto& session) {
   std::vector<token_id> tokens(27, 7);
-  bits all;
+  std::uint64_t sum = 1;
   session.start(0, tokens.data(), shape.length, shape);
   while (const auto request = session.next()) {
     const std::vector<T> logits = forward<T>(*request, tokens);
     session.supply(rows_view<T, memory::host>(logits.data(), request->rows, model.vocab));
-    for (const commit_entry& c : session.committed(0)) {
-      all.add(c.position);
-      all.add(c.token);
-      all.add(c.log_probability);
-    }
-    for (const token_probability& a : session.probabilities(0)) {
-      all.add(a.probability);
-    }
+    sum = fields_of(session.committed(0), session.probabilities(0)).hash(sum);
   }
-  all.add(session.report(0).forwards);
-  all.add(session.report(0).rewritten);
-  return all.sum();
+  return fields_of(session.report(0)).hash(sum);
 }
 
 template <class Make>

@@ -656,7 +656,7 @@ class decoder {
   std::tuple<memory_of<float>, memory_of<bfloat16>, memory_of<float16>> stored_;
 };
 
-/// What a step decided, slots and the rows of the tensor apart.
+/// The decisions of a step, without slots and rows of the tensor.
 testing::fields fields_of(const step_record& now) {
   testing::fields all;
   all.add("plan", now.planned).add("segments", now.segments).add("winner", now.winner);
@@ -782,10 +782,7 @@ std::uint64_t digest(const std::vector<std::vector<step_record>>& records) {
   for (const std::vector<step_record>& steps : records) {
     sum = mixed(sum, steps.size());
     for (const step_record& now : steps) {
-      const testing::fields all = fields_of(now);
-      for (const std::uint64_t value : all.values()) {
-        sum = mixed(sum, value);
-      }
+      sum = fields_of(now).hash(sum);
     }
   }
   return sum;

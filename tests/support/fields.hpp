@@ -3,8 +3,8 @@
 
 /// \file
 /// The fields of what a session returns: two decodes are the same if these are, and a hash of a
-/// decode is one of these. A structure that gets a member does not compile here until it has a line
-/// for it.
+/// decode is one of these. A structure that gets a member does not compile here until its list has
+/// it.
 
 #include <unmask/core/plan.hpp>
 #include <unmask/core/request.hpp>
@@ -14,32 +14,41 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "support/dice.hpp"
+
 namespace unmask::testing {
 
-/// Fields in order, each with its name and the name of what has it; floating-point numbers are
-/// their bits.
+/// Fields in order, those of a structure that are lists last; floating-point numbers are their
+/// bits.
 class fields {
  public:
-  /// Adds a number, a structure, or a list of either.
+  /// Adds a number, a structure, or a list of either, under the name of what it is.
   template <class T>
   fields& add(const char* of, const T& x) {
-    if constexpr (std::ranges::range<T>) {
-      put(of, "size", std::ranges::size(x));
+    if constexpr (is_list<T>) {
+      put(of, "size", 0, std::ranges::size(x));
       for (const auto& element : x) {
         add(of, element);
       }
     } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-      put(of, "", x);
+      put(of, "", 0, x);
     } else {
       add_members(of, x);
     }
     return *this;
   }
 
-  [[nodiscard]] const std::vector<std::uint64_t>& values() const { return values_; }
+  /// A hash of them, and of those that `sum` is of.
+  [[nodiscard]] std::uint64_t hash(std::uint64_t sum) const {
+    for (const std::uint64_t value : values_) {
+      sum = mixed(sum, value);
+    }
+    return sum;
+  }
 
   /// The first field that is not the same in both; empty if all are.
   [[nodiscard]] friend std::string difference(const fields& a, const fields& b) {
@@ -55,140 +64,138 @@ class fields {
       return k < x.values_.size() ? std::to_string(static_cast<std::int64_t>(x.values_[k]))
                                   : "nothing";
     };
-    return longer.names_[k].of + std::string(": ") + longer.names_[k].name + " is " + value(a) +
-           ", not " + value(b);
+    return longer.names_[k].text() + " is " + value(a) + ", not " + value(b);
   }
 
  private:
-  struct name_of_field {
+  struct field_name {
     const char* of;
-    const char* name;
+    const char* members;  ///< separated by commas
+    int number;           ///< of the member
+
+    [[nodiscard]] std::string text() const {
+      std::string_view left = members;
+      for (int k = 0; k < number; ++k) {
+        left.remove_prefix(left.find(',') + 2);
+      }
+      return std::string(of) + ": " + std::string(left.substr(0, left.find(',')));
+    }
   };
 
-  template <class T, class... More>
-  void put(const char* of, const char* name, const T& x, const More&... more) {
+  template <class T>
+  static constexpr bool is_list = std::ranges::range<T>;
+
+  template <class T>
+  void put(const char* of, const char* members, int number, const T& x) {
     if constexpr (std::is_same_v<T, float>) {
-      put(of, name, std::bit_cast<std::uint32_t>(x));
+      put(of, members, number, std::bit_cast<std::uint32_t>(x));
     } else if constexpr (std::is_same_v<T, range>) {
-      put(of, name, x.first, name, x.last);
-    } else {
-      names_.push_back({of, name});
+      put(of, members, number, x.first);
+      put(of, members, number, x.last);
+    } else if constexpr (!is_list<T>) {
+      names_.push_back({of, members, number});
       values_.push_back(static_cast<std::uint64_t>(x));
     }
-    if constexpr (sizeof...(more) > 0) {
-      put(of, more...);
-    }
+  }
+  template <class... T>
+  void put_members(const char* of, const char* names, const T&... members) {
+    int number = 0;
+    (put(of, names, number++, members), ...);
+    const auto add_list = [&](const auto& member) {
+      if constexpr (is_list<std::remove_cvref_t<decltype(member)>>) {
+        add(of, member);
+      }
+    };
+    (add_list(members), ...);
   }
 
-  void add_members(const char* of, const placement& x) {
-    const auto& [position, token, lookahead_score, log_probability] = x;
-    put(of, "position", position, "token", token, "lookahead_score", lookahead_score);
-    put(of, "log_probability", log_probability);
+// All members of a structure, in order.
+#define UNMASK_FIELDS(type, ...)                                                                   \
+  void add_members(const char* of, const type& structure) {                                        \
+    const auto& [__VA_ARGS__] = structure;                                                         \
+    put_members(of, #__VA_ARGS__, __VA_ARGS__);                                                    \
   }
-  void add_members(const char* of, const sequence_plan& x) {
-    const auto& [end,
-                 started,
-                 query,
-                 keys,
-                 refresh,
-                 evict,
-                 attention,
-                 shadow,
-                 drafts,
-                 hides,
-                 checks,
-                 beam,
-                 logits_shift,
-                 score,
-                 forced,
-                 first_block,
-                 last_block,
-                 freeze,
-                 winner] = x;
-    put(of, "end", end, "started", started, "query", query, "keys", keys, "refresh", refresh);
-    put(of, "evict", evict, "attention", attention, "shadow", shadow, "drafts", drafts);
-    put(of, "hides", hides, "checks", checks, "beam", beam, "logits_shift", logits_shift);
-    put(of, "score", score, "forced", forced, "first_block", first_block);
-    put(of, "last_block", last_block, "freeze", freeze, "winner", winner);
-  }
+  UNMASK_FIELDS(placement, position, token, lookahead_score, log_probability)
+  UNMASK_FIELDS(sequence_plan,
+                end,
+                started,
+                query,
+                keys,
+                refresh,
+                evict,
+                attention,
+                shadow,
+                drafts,
+                hides,
+                checks,
+                beam,
+                logits_shift,
+                score,
+                forced,
+                first_block,
+                last_block,
+                freeze,
+                winner)
+  UNMASK_FIELDS(segment,
+                slot,
+                branch,
+                placed,
+                query,
+                rows,
+                first_row,
+                keys,
+                evict,
+                attention,
+                shadow_of,
+                logits_shift)
+  UNMASK_FIELDS(commit_entry, slot, position, token, log_probability, step, block, block_step, rank)
+  UNMASK_FIELDS(token_probability, slot, position, token, step, probability, share)
+  UNMASK_FIELDS(sequence_report,
+                end,
+                forwards,
+                committed,
+                committed_prefix,
+                answer_end,
+                masked,
+                rewritten,
+                forced,
+                invalid_rows,
+                second_reads,
+                last_commits,
+                last_probabilities,
+                last_moved,
+                last_candidates,
+                refused,
+                filled,
+                constraint_met)
+  UNMASK_FIELDS(forward_request, segments, rows)
+#undef UNMASK_FIELDS
+
   /// Those that mean something: the tokens of the branches that there are.
   void add_members(const char* of, const plan& x) {
     add_members(of, static_cast<const sequence_plan&>(x));
-    put(of, "branches", x.branches);
+    put_members(of, "branches", x.branches);
     add(of, std::span(x.branch, static_cast<std::size_t>(x.placed(x.branches).last)));
-  }
-  void add_members(const char* of, const segment& x) {
-    const auto& [slot,
-                 branch,
-                 placed,
-                 query,
-                 rows,
-                 first_row,
-                 keys,
-                 evict,
-                 attention,
-                 shadow_of,
-                 logits_shift] = x;
-    put(of, "slot", slot, "branch", branch, "query", query, "rows", rows);
-    put(of, "first_row", first_row, "keys", keys, "evict", evict, "attention", attention);
-    put(of, "shadow_of", shadow_of, "logits_shift", logits_shift);
-    add(of, placed);
-  }
-  void add_members(const char* of, const commit_entry& x) {
-    const auto& [slot, position, token, log_probability, step, block, block_step, rank] = x;
-    put(of, "slot", slot, "position", position, "token", token);
-    put(of, "log_probability", log_probability, "step", step, "block", block);
-    put(of, "block_step", block_step, "rank", rank);
   }
   /// Members beside those of a base have no names that a declaration could list.
   void add_members(const char* of, const candidate_entry& x) {
     static_assert(sizeof(candidate_entry) == sizeof(commit_entry) + 5 * sizeof(float));
     add_members(of, static_cast<const commit_entry&>(x));
-    put(of, "committed", x.committed, "outcome", x.outcome, "part", x.part);
-    put(of, "confidence", x.confidence, "margin", x.margin, "entropy", x.entropy);
-  }
-  void add_members(const char* of, const token_probability& x) {
-    const auto& [slot, position, token, step, probability, share] = x;
-    put(of, "slot", slot, "position", position, "token", token, "step", step);
-    put(of, "probability", probability, "share", share);
-  }
-  void add_members(const char* of, const sequence_report& x) {
-    const auto& [end,
-                 forwards,
-                 committed,
-                 committed_prefix,
-                 answer_end,
-                 masked,
-                 rewritten,
-                 forced,
-                 invalid_rows,
-                 second_reads,
-                 last_commits,
-                 last_probabilities,
-                 last_moved,
-                 last_candidates,
-                 refused,
-                 filled,
-                 constraint_met] = x;
-    put(of, "end", end, "forwards", forwards, "committed", committed);
-    put(of, "committed_prefix", committed_prefix, "answer_end", answer_end, "masked", masked);
-    put(of, "rewritten", rewritten, "forced", forced, "invalid_rows", invalid_rows);
-    put(of, "second_reads", second_reads, "last_commits", last_commits);
-    put(of, "last_probabilities", last_probabilities, "last_moved", last_moved);
-    put(of, "last_candidates", last_candidates, "refused", refused, "filled", filled);
-    put(of, "constraint_met", constraint_met);
-  }
-  void add_members(const char* of, const forward_request& x) {
-    const auto& [segments, rows] = x;
-    put(of, "rows", rows);
-    add(of, segments);
+    put_members(of,
+                "committed, outcome, part, confidence, margin, entropy",
+                x.committed,
+                x.outcome,
+                x.part,
+                x.confidence,
+                x.margin,
+                x.entropy);
   }
 
-  std::vector<name_of_field> names_;
+  std::vector<field_name> names_;
   std::vector<std::uint64_t> values_;
 };
 
-/// The fields of results, each with its name.
+/// The fields of results.
 template <class... T>
 [[nodiscard]] fields fields_of(const T&... results) {
   fields all;

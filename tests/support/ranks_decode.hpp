@@ -9,13 +9,13 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
 
 #include "support/fake_logits.hpp"
+#include "support/fields.hpp"
 
 namespace unmask::testing {
 
@@ -119,19 +119,9 @@ struct fake_decode {
   /// Records the results of a session's last step.
   static void listen(auto& session, std::size_t slots, outcome& heard) {
     for (index_t slot = 0; slot < static_cast<index_t>(slots); ++slot) {
-      const sequence_report& r = session.report(slot);
-      for (const index_t n :
-           {r.forwards, r.committed, r.forced, r.invalid_rows, r.committed_prefix, r.answer_end}) {
-        heard.said.push_back(static_cast<std::uint64_t>(n));
-      }
-      for (const commit_entry& c : session.committed(slot)) {
-        heard.said.push_back(static_cast<std::uint64_t>(c.position));
-        heard.said.push_back(static_cast<std::uint64_t>(c.token));
-        heard.said.push_back(std::bit_cast<std::uint32_t>(c.log_probability));
-      }
-      for (const token_probability& p : session.probabilities(slot)) {
-        heard.said.push_back(std::bit_cast<std::uint32_t>(p.probability));
-      }
+      heard.said.push_back(
+          fields_of(session.report(slot), session.committed(slot), session.probabilities(slot))
+              .hash(0));
     }
   }
 

@@ -82,7 +82,7 @@ UNMASK_HD inline void insert(index_t* indices, index_t& size, index_t i) {
 
 /// Lane 0: a commit needs logits, so each forced block keeps its most important masked position if
 /// it would keep none; and a block that the schedule may end in this step (core/part/block_end.hpp)
-/// its first position, after which it may end.
+/// its first masked position, after which it may end.
 template <class Policy>
 UNMASK_HD void ensure_progress(const slot_memory<Policy>& m, index_t& size) {
   const layer_memory& l = m.layers;
@@ -94,15 +94,16 @@ UNMASK_HD void ensure_progress(const slot_memory<Policy>& m, index_t& size) {
                : std::uint64_t{0};
   };
   when<active_parts::ends_blocks_now>(m, [&](const auto&) {
+    const index_t first = first_masked(m);
     index_t i = 0;
-    while (i < l.state->active && row_at(m, l.active[i], -1).target != now.score.first) {
+    while (i < l.state->active && !row_at(m, l.active[i], first).first_masked) {
       ++i;
     }
-    bool is_chosen = i == l.state->active;
-    for (index_t k = 0; k < size; ++k) {
-      is_chosen = is_chosen || l.chosen_rows[k] == i;
+    index_t k = 0;
+    while (k < size && l.chosen_rows[k] != i) {
+      ++k;
     }
-    if (!is_chosen && bit_of_row(i) != 0) {
+    if (i < l.state->active && k == size) {
       insert(l.chosen_rows, size, i);
     }
   });

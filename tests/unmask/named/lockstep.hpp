@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <charconv>
 #include <string>
 #include <vector>
 
 #include "oracles/dense_oracle.hpp"
 #include "support/bound_session.hpp"
+#include "support/fields.hpp"
 #include "support/requested_rows.hpp"
 
 namespace unmask::testing {
@@ -37,10 +37,6 @@ struct decoding {
 template <class Policy>
 decoding(std::unique_ptr<bound_session<Policy>>) -> decoding<Policy>;
 
-inline void expect_same_bits(float a, float b) {
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(a), std::bit_cast<std::uint32_t>(b)) << a << " and " << b;
-}
-
 /// Decodes a request with both, and expects the same requests, commits, answers and reports, bit
 /// for bit. Returns how many tokens were committed.
 template <class Policy>
@@ -57,50 +53,18 @@ index_t expect_same_decode(decoding<named_policy> named,
       EXPECT_LE(forwards, 500) << "does not come to an end";
       break;
     }
-    EXPECT_EQ(a->rows, b->rows);
-    EXPECT_EQ(a->segments.size(), b->segments.size());
-    for (std::size_t i = 0; i < std::min(a->segments.size(), b->segments.size()); ++i) {
-      EXPECT_EQ(a->segments[i].rows, b->segments[i].rows);
-      EXPECT_EQ(a->segments[i].query, b->segments[i].query);
-      EXPECT_EQ(a->segments[i].keys, b->segments[i].keys);
-      EXPECT_EQ(a->segments[i].evict, b->segments[i].evict);
-      const std::size_t placed = a->segments[i].placed.size();
-      EXPECT_EQ(placed, b->segments[i].placed.size());
-      for (std::size_t k = 0; k < std::min(placed, b->segments[i].placed.size()); ++k) {
-        EXPECT_EQ(a->segments[i].placed[k].token, b->segments[i].placed[k].token);
-        EXPECT_EQ(a->segments[i].placed[k].position, b->segments[i].placed[k].position);
-      }
-    }
+    EXPECT_EQ(difference(fields_of(*a), fields_of(*b)), "");
     named.supply(q, *a);
     composed.supply(q, *b);
     EXPECT_EQ(named.text, composed.text);
-    const auto one = named.session->committed(0);
-    const auto other = composed.session->committed(0);
-    EXPECT_EQ(one.size(), other.size());
-    for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
-      EXPECT_EQ(one[i].position, other[i].position);
-      EXPECT_EQ(one[i].token, other[i].token);
-      expect_same_bits(one[i].log_probability, other[i].log_probability);
-    }
-    const auto answers = named.session->probabilities(0);
-    const auto others = composed.session->probabilities(0);
-    EXPECT_EQ(answers.size(), others.size());
-    for (std::size_t i = 0; i < std::min(answers.size(), others.size()); ++i) {
-      EXPECT_EQ(answers[i].token, others[i].token);
-      EXPECT_EQ(answers[i].position, others[i].position);
-      expect_same_bits(answers[i].probability, others[i].probability);
-    }
+    const auto all = [](auto& session) {
+      return fields_of(session.committed(0), session.probabilities(0));
+    };
+    EXPECT_EQ(difference(all(*named.session), all(*composed.session)), "");
   }
-  const sequence_report& one = named.session->report(0);
-  const sequence_report& other = composed.session->report(0);
-  EXPECT_EQ(one.end, other.end);
-  EXPECT_EQ(one.forwards, other.forwards);
-  EXPECT_EQ(one.committed, other.committed);
-  EXPECT_EQ(one.rewritten, other.rewritten);
-  EXPECT_EQ(one.forced, other.forced);
-  EXPECT_EQ(one.committed_prefix, other.committed_prefix);
-  EXPECT_EQ(one.answer_end, other.answer_end);
-  return one.committed;
+  const sequence_report& report = named.session->report(0);
+  EXPECT_EQ(difference(fields_of(report), fields_of(composed.session->report(0))), "");
+  return report.committed;
 }
 
 /// A random request whose model has an EOS token, and the capacities it needs.
