@@ -380,9 +380,10 @@ class sequence_oracle {
     for (index_t p = 0; p < g_.length; ++p) {
       is_whole = is_whole && !(is_masked(p) && fields_.has(p));
     }
-    const bool by_itself = now.report.end == ending::complete;
+    const bool by_itself =
+        now.report.end == ending::complete || now.report.end == ending::eos_token;
     expect(can_be || (has_ended && !by_itself), "a constraint", "its fields cannot be completed");
-    expect(!by_itself || now.report.constraint_met, "a constraint", "complete, and not met");
+    expect(!by_itself || now.report.constraint_met, "a constraint", "ended by itself, and not met");
     expect(!has_ended || now.report.constraint_met == (is_whole && can_be),
            "a report",
            "constraint_met",

@@ -37,6 +37,13 @@ class answer_of_fields final : public constrained_answer {
       f.field->release();
     }
   }
+  [[nodiscard]] range last_field() const override {
+    range last;
+    for (const part& f : parts_) {
+      last = f.where.empty() ? last : f.where;
+    }
+    return last;
+  }
   [[nodiscard]] bool admits(index_t position, token_id token) override {
     const part* const f = field_at(position);
     return f == nullptr || f->field->admits(position - f->where.first, token);

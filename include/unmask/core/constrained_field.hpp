@@ -97,6 +97,8 @@ class constrained_answer {
   [[nodiscard]] virtual const std::uint32_t*
   mask(index_t position, const std::uint32_t* given, bool& is_there) = 0;
   virtual void release() = 0;
+  /// The positions of the last field that has any.
+  [[nodiscard]] virtual range last_field() const = 0;
   /// Whether the other tokens and this one can be completed.
   [[nodiscard]] virtual bool admits(index_t position, token_id token) = 0;
   virtual void write(index_t position, token_id token) = 0;

@@ -11,11 +11,11 @@ namespace UNMASK_NAMESPACE {
 /// it that are still masked become the EOS token without a forward pass. With `whole_block` all
 /// positions of the token's block must be committed, too.
 ///
-/// Reads the answer only, not the prompt.
-/// Cost: O(newly committed) a step.
-/// Errors: a model without an EOS token is refused, because the part would never stop a sequence.
-/// Example: `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`.
-/// Source: CreditDecoding (2025), appendix C.7, early stop.
+/// Reads the answer only, not the prompt, and with constraints nothing left of the last field,
+/// where an EOS token pads another field or is free text. Cost: O(newly committed) a step. Errors:
+/// a model without an EOS token is refused, because the part would never stop a sequence. Example:
+/// `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`. Source: CreditDecoding
+/// (2025), appendix C.7, early stop.
 struct stop_at_eos {
   bool whole_block = false;
 
@@ -37,8 +37,8 @@ struct stop_at_eos {
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     index_t& i = context.sequence.seen;
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
-    for (i = math::max(i, q.prompt_length); i < q.committed_prefix; ++i) {
-      if (q.tokens[i] == q.eos_token) {
+    for (i = math::max(i, math::max(q.prompt_length, q.ends_from)); i < q.committed_prefix; ++i) {
+      if (q.ends_at(i)) {
         const bool waits = whole_block && q.masked_in(q.block(q.block_of(i))) > 0;
         return waits ? ending::running : ending::eos_token;
       }
@@ -60,7 +60,8 @@ static_assert(delimiting<stop_at_eos>);
 /// sequence_report::answer_end is the position after the match. Tokens committed after it stay
 /// but are no part of the answer. Positions still masked become the EOS token if the model has one,
 /// and sequence_report::committed_prefix is then the length of the sequence; without one they stay
-/// masked, and it is the first masked position.
+/// masked, and it is the first masked position. With constraints, a match whose EOS token is left
+/// of the last field does not count.
 ///
 /// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
@@ -106,13 +107,14 @@ struct stop_sequence {
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     index_t& i = context.sequence.seen;
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
-    const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix}, i);
+    const index_t end =
+        find(q.tokens, {q.prompt_length, q.committed_prefix}, math::max(i, first_end(q)));
     i = q.committed_prefix;
     return end < 0 ? ending::running : ending::stop_tokens;
   }
 
   [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
-    const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix});
+    const index_t end = find(q.tokens, {q.prompt_length, q.committed_prefix}, first_end(q));
     return end < 0 ? q.length : end;
   }
 
@@ -122,6 +124,15 @@ struct stop_sequence {
   }
 
  private:
+  // The first position at which a match may have its last token.
+  [[nodiscard]] UNMASK_HD index_t first_end(const sequence_view& q) const {
+    const index_t given = length();
+    index_t k = 0;
+    while (k < given && tokens[k] != q.eos_token) {
+      ++k;
+    }
+    return k < given ? q.ends_from + given - 1 - k : 0;
+  }
   // Number of tokens that are given.
   [[nodiscard]] UNMASK_HD index_t length() const {
     index_t given = 0;

@@ -42,6 +42,14 @@ struct answer_walk {
     }
     return nullptr;
   }
+  /// The positions of the last field that has any.
+  [[nodiscard]] UNMASK_HD range last_field() const {
+    index_t k = count;
+    while (k > 0 && fields[k - 1].where.empty()) {
+      --k;
+    }
+    return k > 0 ? fields[k - 1].where : range{};
+  }
   [[nodiscard]] UNMASK_HD std::uint32_t* mask_of(index_t i) const {
     return masks + static_cast<std::size_t>(i) * mask_words;
   }

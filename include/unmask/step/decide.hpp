@@ -279,7 +279,7 @@ template <class Policy>
 }
 
 /// Lane 0: the view of a sequence that is about to begin, so long.
-UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
+UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length, index_t ends_from) {
   slot_state& s = *m.state;
   const sequence_shape& g = s.geometry;
   s.view.step = -1;
@@ -294,6 +294,7 @@ UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length) {
   s.view.block_length = g.block_length;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
+  s.view.ends_from = ends_from;
   s.view.mask_token = s.model.mask_token;
   s.view.masked_count = s.view.masked_in({g.prompt_length, length});
   if (m.drafts != nullptr) {
@@ -339,7 +340,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
   }
   t.sync();
   if (t.lane() == 0) {
-    begin_view(m, begin_length(*m.policy, g));
+    begin_view(m, begin_length(*m.policy, g), phase::ends_from(answer));
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);

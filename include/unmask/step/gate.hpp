@@ -27,6 +27,16 @@ template <class Answer>
   return !std::is_same_v<Answer, no_constraints> && answer != nullptr;
 }
 
+/// sequence_view::ends_from.
+template <class Answer>
+[[nodiscard]] UNMASK_HD index_t ends_from([[maybe_unused]] const Answer* answer) {
+  if constexpr (!std::is_same_v<Answer, no_constraints>) {
+    return answer != nullptr ? answer->last_field().first : 0;
+  } else {
+    return 0;
+  }
+}
+
 /// True if the commits of a step are tested.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool has_gate(const auto* answer) {

@@ -307,6 +307,7 @@ struct counted_answer final : detail::constrained_answer {
 
   const std::uint32_t* mask(index_t, const std::uint32_t* given, bool&) override { return given; }
   void release() override {}
+  range last_field() const override { return {}; }
   bool admits(index_t, token_id) override { return true; }
   void write(index_t, token_id) override {}
   void mask(index_t) override {}

@@ -28,6 +28,10 @@ TEST(emulated_constraint, what_is_left_masked_equals_the_host) {
       decode_beside_host(read_policy("tokens_per_step(1) + max_steps(2)"), 5000, 150));
 }
 
+TEST(emulated_constraint, ends_by_an_eos_token_equal_the_host) {
+  static_cast<void>(decode_beside_host(read_policy("tokens_per_step(1) + stop_at_eos"), 6000, 300));
+}
+
 TEST(emulated_constraint, drawn_tokens_equal_the_host) {
   const constraints_beside n =
       decode_beside_host(read_policy("tokens_per_step(3) + sampling(1)"), 1000, 400);

@@ -16,10 +16,11 @@ concept delimiting = stopping<P> && requires(const P& p, const sequence_view& q)
 
 namespace detail {
 
-// One past the first EOS token in the committed prefix of the answer; `length` if there is none.
+// One past the first EOS token in the committed prefix that may end the answer; `length` if there
+// is none.
 [[nodiscard]] UNMASK_HD inline index_t end_at_eos(const sequence_view& q) {
-  index_t p = q.prompt_length;
-  while (p < q.committed_prefix && q.tokens[p] != q.eos_token) {
+  index_t p = math::max(q.prompt_length, q.ends_from);
+  while (p < q.committed_prefix && !q.ends_at(p)) {
     ++p;
   }
   return p < q.committed_prefix ? p + 1 : q.length;

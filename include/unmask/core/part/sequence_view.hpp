@@ -101,7 +101,10 @@ struct sequence_view {
   index_t latest = -1;
   /// Largest number of positions that a plan may score.
   index_t window = 0;
-  token_id eos_token = no_token;   ///< The model's EOS token, or no_token.
+  token_id eos_token = no_token;  ///< The model's EOS token, or no_token.
+  /// First position of the last constrained field: an EOS token left of it pads another field, or
+  /// is free text, and does not end the answer. 0 without constraints.
+  index_t ends_from = 0;
   token_id mask_token = no_token;  ///< The model's mask token.
 
   /// Number of blocks of the answer.
@@ -141,6 +144,10 @@ struct sequence_view {
   /// True if the position is masked.
   [[nodiscard]] UNMASK_HD bool is_masked(index_t position) const {
     return marks[position] == mark::masked;
+  }
+  /// True if the position holds an EOS token that may end the answer.
+  [[nodiscard]] UNMASK_HD bool ends_at(index_t position) const {
+    return position >= ends_from && tokens[position] == eos_token && !is_masked(position);
   }
   /// Number of masked positions within `r`. Eight at a time: every schedule calls it, from one
   /// thread of a device.

@@ -50,7 +50,7 @@ struct dinfer_blocks {
     for (range b = block(q, s.block); s.group == 0 && !b.empty() && q.masked_in(b) == 0;
          b = block(q, s.block)) {
       for (index_t p = b.first; p < b.last; ++p) {
-        s.eos_token = s.eos_token || q.tokens[p] == q.eos_token;
+        s.eos_token = s.eos_token || q.ends_at(p);
       }
       if (s.eos_token) {
         return early_stop ? ending::eos_token : ending::running;
