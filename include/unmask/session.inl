@@ -61,6 +61,9 @@ void session<Policy, Backend>::start_checked(index_t slot,
   detail::check_attention_of(policy, model_);
   validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
   detail::check_parts(policy, geometry, model_);
+  if (detail::policy_moves_text(policy)) {
+    validate_moving(options, shape, step::begin_length(policy, shape));
+  }
   tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
     return workspace_.statuses()[other].next.active();
   });

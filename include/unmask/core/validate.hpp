@@ -18,7 +18,8 @@ struct start_options {
   /// One byte for each position of the sequence, a `mark`: 0 = fixed, 1 = masked at the start, 2 =
   /// committed: the token stays, and parts that edit or remask committed tokens may change it, as
   /// one that this session has committed. Positions of the prompt are fixed. Empty: the whole
-  /// answer is masked. Used for infilling, fixed slots, and to edit a text that is there.
+  /// answer is masked. Used for infilling, fixed slots, and to edit a text that is there. No policy
+  /// changes a fixed position; rules that move text refuse them.
   std::span<const std::uint8_t> editable = {};
   /// Tokens that are never proposed, in addition to the mask token.
   std::span<const token_id> suppressed = {};
@@ -94,6 +95,11 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
                                    index_t count,
                                    const sequence_shape& g,
                                    const start_options& o);
+
+/// Checks the marks of a sequence whose text a policy moves, and which begins with so many
+/// positions: fixed positions could not stay, and a later position is not there yet.
+UNMASK_LIBRARY void
+validate_moving(const start_options& o, const sequence_shape& g, index_t begin_length);
 
 /// Checks that a sequence has no constraints and no soft tokens, which `where` does not know yet.
 UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where);
@@ -257,6 +263,27 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
   validate(o, m, g);
 }
 
+UNMASK_LIBRARY void
+validate_moving(const start_options& o, const sequence_shape& g, index_t begin_length) {
+  for (index_t p = g.prompt_length; !o.editable.empty() && p < g.length; ++p) {
+    const auto is = static_cast<mark>(o.editable[static_cast<std::size_t>(p)]);
+    const bool has_begun = p < begin_length;
+    if (is == mark::fixed || (is == mark::committed && !has_begun)) {
+      detail::message()
+          .add("start_options::editable of position ")
+          .add(p)
+          .add(" must be ")
+          .add(has_begun ? "1 (masked) or 2 (committed)" : "1 (masked)")
+          .add(
+              " with a rule that moves text, such as daedal, rho_eos or joint_threshold_indel with "
+              "its commands, got ")
+          .add(is == mark::fixed ? "0 (fixed), which it could not keep there"
+                                 : "2 (committed), where the answer has no position yet")
+          .refuse();
+    }
+  }
+}
+
 UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where) {
   if (!o.constraints.empty()) {
     detail::message()
@@ -316,6 +343,17 @@ void check_attention_of(const Policy& p, const model_info& m) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (check_attention(p.template part_at<I>(), m), ...);
   }(std::make_index_sequence<Policy::part_total>{});
+}
+
+// Whether text moves.
+template <class Policy>
+[[nodiscard]] bool policy_moves_text([[maybe_unused]] const Policy& p) {
+  constexpr std::size_t I = part_that<Policy, &part_traits::rewrites_blocks>;
+  if constexpr (I < Policy::part_total) {
+    return moves_text(p.template part_at<I>());
+  } else {
+    return false;
+  }
 }
 
 // Largest number of positions whose rows one step may read.

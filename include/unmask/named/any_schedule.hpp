@@ -80,6 +80,9 @@ struct any_schedule {
              }
            }));
   }
+  [[nodiscard]] bool moves_text() const {
+    return rule.visit_on_host([](const auto& r) { return detail::moves_text(r); });
+  }
   [[nodiscard]] UNMASK_HD bool tracks_now() const { return rewrites_blocks_now(); }
   UNMASK_HD void track(tracked_list& list, auto& context) const {
     visit_rewriter(context, [&](const auto& r, auto& inner) {

@@ -25,6 +25,7 @@ struct replay_by_address {
   [[nodiscard]] UNMASK_HD bool rewrites_blocks_now() const {
     return trace != nullptr && trace->moves_text;
   }
+  [[nodiscard]] bool moves_text() const { return rewrites_blocks_now(); }
   [[nodiscard]] UNMASK_HD index_t begin_length(const sequence_shape& g) const {
     return rewrites_blocks_now() ? trace->begin_length : g.length;
   }

@@ -37,6 +37,10 @@ struct rows_of_block {};  // in place of step::block_rows
 /// to right and cut at its end; positions that become free there are masked. Everything that
 /// belongs to a position moves with its token (step::move_position).
 ///
+/// A start with a fixed position in the answer is refused, because text that moves could not leave
+/// it where it is; not with `moves_text() -> bool` that returns false, for a value of the part that
+/// only writes.
+///
 /// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions,
 /// prompt included, of the sequence_shape::length that it may have. Every decode has to end: a part
 /// says how many passes it takes in extra_forwards(sequence_shape).
@@ -46,6 +50,20 @@ concept block_rewriting =
       requires bool { P::rewrites_blocks };
       { p.rewrite_block(rows, context) } -> std::same_as<void>;
     };
+
+namespace detail {
+
+// Whether a rule moves text.
+template <class P>
+[[nodiscard]] bool moves_text(const P& p) {
+  if constexpr (requires { p.moves_text(); }) {
+    return p.moves_text();
+  } else {
+    return block_rewriting<P>;
+  }
+}
+
+}  // namespace detail
 
 /// Such a rule whose sequences begin shorter than they may become.
 template <class P>

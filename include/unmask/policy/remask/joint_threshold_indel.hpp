@@ -40,7 +40,7 @@ namespace UNMASK_NAMESPACE {
 /// Confidences are of the whole row with the mask token, which needs model_info::suppress_mask =
 /// false; without it the mask token has no share in them and is never proposed. An invalid row has
 /// confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas, layer rules or
-/// constraints.
+/// constraints. With a command, text moves: a start with a fixed position in the answer is refused.
 /// Range: threshold and edit_threshold in [0, 1], most_edits in [0, 62], block_length <= 64;
 /// erase_token and insert_token in the vocabulary and different, or -1 for none.
 /// Ties: the lower position, the lower token.
@@ -92,6 +92,7 @@ struct joint_threshold_indel {
       {"erase_token", &joint_threshold_indel::erase_token, at_least(-1)},
       {"insert_token", &joint_threshold_indel::insert_token, at_least(-1)}};
 
+  [[nodiscard]] bool moves_text() const { return erase_token >= 0 || insert_token >= 0; }
   void check(const sequence_shape& g, const model_info& m) const {
     check_argument(g.block_length <= most_positions,
                    "sequence_shape::block_length",

@@ -26,9 +26,10 @@ namespace UNMASK_NAMESPACE {
 /// its end. Blocks are counted from the prompt, so text that moves comes to lie in later blocks.
 /// report().answer_end is the end of the answer, prompt included; EOS tokens follow it.
 ///
-/// Tokens that are given at positions after `initial`, which sequence_shape::length allows but the
-/// answer does not have yet, are not kept. The mask token is never committed; with
-/// model_info::suppress_mask = false it has its share in the confidences. An invalid row has
+/// Text moves: a start with a fixed position in the answer is refused, and so is one with a
+/// committed position after `initial`, which the answer does not have yet. Committed tokens move
+/// with the text, and what is moved out of the sequence is lost. The mask token is never committed;
+/// with model_info::suppress_mask = false it has its share in the confidences. An invalid row has
 /// confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas, caches, layer rules
 /// or constraints.
 /// Range: initial, expansion and end_window at least 1; thresholds in [0, 1].
