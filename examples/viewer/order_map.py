@@ -104,7 +104,9 @@ class Trace:
         want(isinstance(fixed, list) and all(is_int(p, 0, self.length - 1) for p in fixed), '"fixed" must be a list of positions')
         committed = s.get("committed") or []
         want(isinstance(committed, list) and all(is_int(p, 0, self.length - 1) for p in committed), '"committed" must be a list of positions')
-        self.fixed = set(range(self.prompt)) | set(fixed)
+        filled = s.get("filled") or []
+        want(isinstance(filled, list) and all(is_int(p, 0, self.length - 1) for p in filled), '"filled" must be a list of positions')
+        self.fixed = set(range(self.prompt)) | set(fixed) | set(filled)
         self.given = self.fixed | set(committed)
 
     def take_step(self, step):

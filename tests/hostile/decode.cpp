@@ -5,6 +5,7 @@
 #include <unmask/core/walk.hpp>
 #include <unmask/host/thread_pool.hpp>
 #include <unmask/named_policy.hpp>
+#include <unmask/trace.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -106,6 +107,7 @@ class tensor {
 /// A sequence while it is decoded.
 struct running {
   std::vector<token_id> tokens;
+  std::vector<token_id> given;  ///< the same before the start
   index_t slot = -1;
   bool was_started = false;
   bool is_over = false;
@@ -118,7 +120,8 @@ class decoder {
           const named_policy& parts,
           std::span<const std::size_t> sequences,
           observer* tracking,
-          std::vector<std::vector<step_record>>& records)
+          std::vector<std::vector<step_record>>& records,
+          std::string* trace = nullptr)
       : s_(s)
       , way_(w)
       , parts_(parts)
@@ -128,6 +131,15 @@ class decoder {
       , d_(mixed(s.seed, s.number, w.slots_seed + 5))
       , pool_(w.threads)
       , running_(s.sequences.size()) {
+    if (trace != nullptr) {
+      const std::string policy = text_of(s.policy);
+      trace_.emplace(
+          [trace](std::string_view line) {
+            *trace += line;
+            return true;
+          },
+          trace_head{.model = "m", .info = s.model, .policy = policy, .parts = part_texts(policy)});
+    }
     for (const sequence_plan& q : s.sequences) {
       bounds_.push_back(bound_of(s, q));
       for (const field_plan& f : q.fields) {
@@ -162,6 +174,9 @@ class decoder {
              "next() twice is not the same");
       if (wrong_) {
         wrong_->in_request(*request);
+      }
+      if (trace_) {
+        trace_->request(*request, *session_);
       }
       switch (s_.kind) {
       case element_kind::f32:
@@ -286,6 +301,14 @@ class decoder {
     return tokens;
   }
 
+  /// A mark for each position, as start_options::editable.
+  [[nodiscard]] std::vector<std::uint8_t> marks(std::size_t i) const {
+    const sequence_plan& q = s_.sequences[i];
+    return q.editable.empty()
+               ? std::vector<std::uint8_t>(static_cast<std::size_t>(q.shape.length), 1)
+               : q.editable;
+  }
+
   /// The next request: in a batch now and then of some slots only, and now and then the engine's
   /// pass has failed and it is requested again.
   std::optional<forward_request> requested() {
@@ -356,12 +379,20 @@ class decoder {
       }
       r.slot = d_.one_of(free);
       r.was_started = true;
-      r.tokens = first_tokens(i);
+      r.given = r.tokens = first_tokens(i);
       if (tracking_ != nullptr) {
         tracking_->on_tokens(i, r.tokens);
       }
       start(r.slot, i, r.tokens);
       records_[i] = {record(i, {}, {})};
+      if (trace_) {
+        trace_->start({.slot = r.slot,
+                       .shape = s_.sequences[i].shape,
+                       .tokens = std::span(r.tokens).first(
+                           static_cast<std::size_t>(s_.sequences[i].shape.length)),
+                       .editable = marks(i).data()},
+                      *session_);
+      }
       r.is_over = records_[i].back().report.end != ending::running;
       if (tracking_ != nullptr) {
         tracking_->on_start(i, records_[i].back());
@@ -387,6 +418,13 @@ class decoder {
     copy(session_->alternatives(r.slot), now.alternatives);
     for (std::size_t f = 0; f < s_.sequences[i].fields.size(); ++f) {
       now.states.push_back(session_->constraint_state(r.slot, f));
+    }
+    const std::vector<std::uint8_t> is = marks(i);
+    for (std::size_t p = 0; p < r.tokens.size(); ++p) {
+      const sequence_shape& g = s_.sequences[i].shape;
+      const auto position = static_cast<index_t>(p);
+      const bool is_fixed = position < g.prompt_length || position >= g.length || is[p] == 0;
+      expect(!is_fixed || r.tokens[p] == r.given[p], "a fixed position", std::to_string(p));
     }
     for (commit_entry& e : now.commits) {
       expect(e.slot == r.slot, "slot of a commit", std::to_string(e.slot));
@@ -414,6 +452,10 @@ class decoder {
   }
   void cancel(std::size_t i) {
     running& r = running_[i];
+    if (trace_) {  // which reads the tokens
+      session_->cancel(r.slot);
+      trace_->end(r.slot, session_->report(r.slot));
+    }
     r.tokens = std::vector<token_id>(r.tokens);  // frees those that the library knows
     session_->cancel(r.slot);
     r.is_over = true;
@@ -513,6 +555,9 @@ class decoder {
         wrong_->at_supply(whole.rows(total));
       }
       session_->supply(whole.rows(total), whole.modifiers());
+    }
+    if (trace_) {
+      trace_->step(*session_);
     }
     for (const std::size_t i : which_) {
       if (asked[i].empty()) {
@@ -644,6 +689,7 @@ class decoder {
   dice d_;
   host::thread_pool pool_;
   std::unique_ptr<testing::bound_session<named_policy>> session_;
+  std::optional<trace_writer> trace_;           ///< of a decode that is recorded
   std::optional<wrong_calls> wrong_;            ///< beside the others, if any
   std::optional<std::vector<index_t>> chosen_;  ///< slots of the request that is out; none: all
   std::vector<running> running_;
@@ -732,6 +778,38 @@ std::vector<std::vector<step_record>> decode(const scenario& s, const way& w, ob
     throw violation("an exception", e.what());
   }
   return records;
+}
+
+std::vector<std::string> recorded(const scenario& s) {
+  const named_policy parts = parts_of(s);
+  std::vector<std::vector<step_record>> records(s.sequences.size());
+  std::vector<std::string> traces(s.sequences.size());
+  const way alone{.name = "recorded", .alone = true};
+  for (std::size_t i = 0; i < s.sequences.size(); ++i) {
+    decoder(s, alone, parts, {&i, 1}, nullptr, records, &traces[i]).run();
+  }
+  return traces;
+}
+
+std::vector<step_record>
+replayed(const scenario& s, std::size_t sequence, const std::string& trace, std::uint64_t seed) {
+  std::optional<loaded_replay> again;
+  try {
+    again.emplace(read_trace(trace), 0, no_files);
+    const sequence_plan& q = s.sequences[sequence];
+    const std::vector<constrained_field> fields(q.fields.size());
+    again->check_start({.editable = q.editable, .constraints = fields}, q.shape);
+  } catch (const std::invalid_argument& e) {
+    throw refusal(e.what());
+  }
+  std::vector<std::vector<step_record>> records(s.sequences.size());
+  const way anywhere{.name = "replayed", .slots_seed = seed};
+  try {
+    decoder(s, anywhere, again->policy(), {&sequence, 1}, nullptr, records).run();
+  } catch (const std::logic_error& e) {
+    throw violation("a replay, an exception", e.what());
+  }
+  return records[sequence];
 }
 
 std::vector<way> ways(const scenario& s) {

@@ -99,6 +99,14 @@ struct bound {
 [[nodiscard]] std::vector<std::vector<step_record>>
 decode(const scenario& s, const way& w, observer* tracking = nullptr);
 
+/// A decode of every sequence alone, as a trace of each. Throws refusal.
+[[nodiscard]] std::vector<std::string> recorded(const scenario& s);
+
+/// Decodes a sequence again from its trace, with the engine of `s`, whatever that is, in any slot.
+/// Throws refusal for a trace that cannot be replayed, or violation.
+[[nodiscard]] std::vector<step_record>
+replayed(const scenario& s, std::size_t sequence, const std::string& trace, std::uint64_t seed);
+
 /// The ways to repeat a decode. Together they differ from the first in everything that must not
 /// matter.
 [[nodiscard]] std::vector<way> ways(const scenario& s);

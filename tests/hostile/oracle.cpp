@@ -872,6 +872,46 @@ std::unique_ptr<observer> make_oracle(const scenario& s) {
   return std::make_unique<oracle>(s);
 }
 
+/// A replay writes the tokens of its trace in as many passes, whatever the rows are.
+void check_replays(const scenario& s, const std::vector<std::vector<step_record>>& expected) {
+  const std::vector<std::string> traces = recorded(s);
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (expected[i].size() < 2) {
+      continue;  // no pass, no trace
+    }
+    scenario other = s;
+    other.sequences[i].cancels = -1;
+    other.engine.seed += 1;
+    for (const mood rows : {mood::sane, mood::all_nan, mood::nothing}) {
+      other.engine.moods = {};
+      other.engine.moods[static_cast<std::size_t>(rows)] = 1.0;
+      std::vector<step_record> again;
+      try {
+        again = replayed(other, i, traces[i], static_cast<std::uint64_t>(rows));
+      } catch (const refusal& e) {
+        if (std::string_view(e.what()).find("canvas") == std::string_view::npos) {
+          throw violation("a replay, refused", e.what());
+        }
+        return;
+      }
+      const auto fails = [&](const char* what) {
+        throw violation(what,
+                        "sequence " + std::to_string(i) + ", rows of mood " +
+                            std::to_string(int(rows)) + "\n" + traces[i]);
+      };
+      if (again.back().tokens != expected[i].back().tokens) {
+        fails("a replay, tokens");
+      }
+      if (again.back().report.forwards != expected[i].back().report.forwards) {
+        fails("a replay, passes");
+      }
+      if (again.back().report.end != expected[i].back().report.end) {
+        fails("a replay, end");
+      }
+    }
+  }
+}
+
 void check(const scenario& s,
            const std::function<void(const std::vector<std::vector<step_record>>&)>& seen) {
   const std::unique_ptr<observer> oracle = make_oracle(s);
@@ -882,6 +922,7 @@ void check(const scenario& s,
     seen(got);
     compare(got, expected, w.name);
   }
+  check_replays(s, expected);
 }
 
 }  // namespace unmask::hostile

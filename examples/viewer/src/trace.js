@@ -119,6 +119,9 @@ class Sequence {
       const p = wantInteger(position, `${name}.committed[${i}]`, this.promptLength, this.length - 1);
       this.given[p] = this.begins[p] = 1;
     });
+    wantList(member(value, 'filled') ?? [], `${name}.filled`).forEach((position, i) => {
+      this.given[wantInteger(position, `${name}.filled[${i}]`, this.promptLength, this.length - 1)] = 1;
+    });
     this.steps = [];
     this.offsets = [0];  // the candidates of step s are offsets[s] to offsets[s + 1]
     this.position = new Column(Int32Array);

@@ -50,19 +50,6 @@ struct constrained_field {
 
 namespace detail {
 
-/// A token that the constraints of a sequence place themselves.
-struct placed_token {
-  index_t position = 0;
-  token_id token = no_token;
-  bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
-};
-
-/// Some of them, in memory of their constraints.
-struct placed_tokens {
-  const placed_token* first = nullptr;
-  index_t count = 0;
-};
-
 /// Start of the constraints of a sequence: its tokens, and what else decides about tokens.
 struct answer_start {
   model_info model;

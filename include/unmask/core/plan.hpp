@@ -107,6 +107,23 @@ struct placement {
   float log_probability = 0.0F;  ///< ln of the token's probability when it was chosen, in nats.
 };
 
+namespace detail {
+
+/// A token that the constraints of a sequence place themselves.
+struct placed_token {
+  index_t position = 0;
+  token_id token = no_token;
+  bool is_certain = true;  ///< it is the only one possible; if not, the step had to commit one
+};
+
+/// Some of them, in memory of their constraints.
+struct placed_tokens {
+  const placed_token* first = nullptr;
+  index_t count = 0;
+};
+
+}  // namespace detail
+
 /// Treatment of keys outside the decided blocks, in a policy that evicts some.
 enum class eviction : unsigned char {
   none,    ///< all receive attention

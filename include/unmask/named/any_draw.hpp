@@ -63,6 +63,9 @@ struct any_draw {
   [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
     return has_trace ? traced.forced_token(at) : no_token;
   }
+  [[nodiscard]] UNMASK_HD detail::placed_tokens filled_tokens(index_t step) const {
+    return has_trace ? traced.filled_tokens(step) : detail::placed_tokens{};
+  }
   [[nodiscard]] UNMASK_HD bool processes_now() const { return has_canvas; }
   UNMASK_HD void process(auto& row, auto& context) const {
     if (has_canvas) {

@@ -55,6 +55,9 @@ struct replay_by_address {
   [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
     return whole().forced_token(at);
   }
+  [[nodiscard]] UNMASK_HD detail::placed_tokens filled_tokens(index_t step) const {
+    return whole().filled_tokens(step);
+  }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     return whole().stop(q, context);
   }

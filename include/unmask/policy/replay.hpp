@@ -37,6 +37,8 @@ struct replay_step {
   index_t size = -1;          ///< Size of the range after the step; -1: no text moves.
   index_t appended = 0;       ///< Positions that are appended.
   token_id token = no_token;  ///< Their token.
+  /// One past the last of the tokens that a constraint filled in this step or before it.
+  index_t last_filled = 0;
 };
 
 /// The table of a replay, for host and device: pointers to the arrays of a replay_table, or to
@@ -45,17 +47,21 @@ struct replay_view {
   const replay_step* steps = nullptr;     ///< The steps.
   const replay_entry* entries = nullptr;  ///< The entries of all steps, each ascending.
   const replay_move* moves = nullptr;     ///< The moves of all steps, each ascending.
-  index_t count = 0;                      ///< Number of steps.
-  ending end = ending::running;           ///< Why the sequence ended; running: not known.
-  bool fills = false;                     ///< Whether no position is masked at the end.
-  bool edits = false;                     ///< Whether a step replaces or remasks a token.
-  bool moves_text = false;                ///< Whether a step moves text, or the answer grows.
-  index_t begin_length = 0;               ///< Positions that the sequence has at its start.
-  index_t remasked = 0;                   ///< Number of remasked tokens.
-  index_t reach = 0;                      ///< Most positions that a step decides.
-  index_t vocab = 0;                      ///< Vocabulary size of the model.
-  token_id mask = no_token;               ///< Its mask token; no_token: not known.
-  sequence_shape shape;                   ///< Shape of the sequence.
+  /// The tokens that a constraint filled: those before the first step, then those of each step,
+  /// each ascending.
+  const detail::placed_token* filled = nullptr;
+  index_t filled_at_start = 0;   ///< Number of those before the first step.
+  index_t count = 0;             ///< Number of steps.
+  ending end = ending::running;  ///< Why the sequence ended; running: not known.
+  bool fills = false;            ///< Whether no position is masked at the end.
+  bool edits = false;            ///< Whether a step replaces or remasks a token.
+  bool moves_text = false;       ///< Whether a step moves text, or the answer grows.
+  index_t begin_length = 0;      ///< Positions that the sequence has at its start.
+  index_t remasked = 0;          ///< Number of remasked tokens.
+  index_t reach = 0;             ///< Most positions that a step decides.
+  index_t vocab = 0;             ///< Vocabulary size of the model.
+  token_id mask = no_token;      ///< Its mask token; no_token: not known.
+  sequence_shape shape;          ///< Shape of the sequence.
 
   /// The entry of a position in a step; null if there is none. Cost: O(log entries).
   [[nodiscard]] UNMASK_HD const replay_entry* find(index_t step, index_t position) const {
@@ -87,7 +93,9 @@ struct replay_view {
 ///
 /// It ranks, is the commit rule and the schedule, draws, edits tokens and stops; parts that edit
 /// logits, caches and layer rules of the recorded policy are added to it. The trace's token is the
-/// proposed one at every candidate; if it is excluded, its log-probability is -inf.
+/// proposed one at every candidate; its log-probability is -inf where the row excludes it, is
+/// invalid, or left the pass at a layer. A constraint masks the rows; it refuses and fills nothing,
+/// because the trace has what it filled.
 ///
 ///     const replay_table table(read_trace(text), 0);
 ///     const policy again{replay{table.view()}, trace_credit{}};
@@ -145,6 +153,17 @@ struct replay {
                                              : verdict::keep;
   }
 
+  /// The tokens that a constraint filled in a step; -1: before the first.
+  [[nodiscard]] UNMASK_HD detail::placed_tokens filled_tokens(index_t step) const {
+    if (step >= trace.count) {
+      return {};
+    }
+    const index_t first = step < 0    ? 0
+                          : step == 0 ? trace.filled_at_start
+                                      : trace.steps[step - 1].last_filled;
+    const index_t last = step < 0 ? trace.filled_at_start : trace.steps[step].last_filled;
+    return {trace.filled + first, last - first};
+  }
   [[nodiscard]] UNMASK_HD float draw_temperature() const { return 1.0F; }
   [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
     const replay_entry* const found = trace.find(at.step, at.position);

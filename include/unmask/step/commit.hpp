@@ -163,8 +163,9 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
   // So many may be remasked at no cost; phase::remask_least() has counted its commits.
   index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
   for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
-    if (m.roles[i] != role::inactive || !m.reads(winner_of(m), i) ||
-        m.marks[scored.first + i] != mark::committed || !m.row(i).valid()) {
+    const bool has_row = m.reads(winner_of(m), i) && m.row(i).valid();
+    if (m.roles[i] != role::inactive || m.marks[scored.first + i] != mark::committed ||
+        !(has_row || forced_token(m, i) != no_token)) {
       continue;
     }
     const candidate<Policy::required> c = candidate_at(m, i);

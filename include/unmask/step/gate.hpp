@@ -10,7 +10,8 @@
 /// that passed before it, so that they can stand together.
 ///
 /// A token has to be allowed by the parts that gate and by the constraints of the sequence, which
-/// a backend gives as `answer`, null for a sequence without any.
+/// a backend gives as `answer`, null for a sequence without any. Tokens that a part names are not
+/// tested: those of a replay were when they were recorded.
 namespace UNMASK_NAMESPACE::step {
 
 /// The constraints of a backend that has none.
@@ -66,6 +67,7 @@ template <class Policy, class Answer>
       if (is_in && t.lane() == 0) {
         answer->write(position, token);
       }
+      is_in = is_in || forces_now(m);
     }
   }
   if constexpr (Policy::gates) {
@@ -243,7 +245,7 @@ template <class Policy, class Answer>
     is_in = !changes || admit(serial{}, m, i, answer);
   } else if constexpr (!std::is_same_v<Answer, no_constraints>) {
     if (wanted == role::remasked && answer != nullptr) {
-      is_in = !answer->is_certain(serial{}, position);
+      is_in = forces_now(m) || !answer->is_certain(serial{}, position);
       if (is_in) {
         answer->mask(position);
       }
@@ -349,7 +351,13 @@ template <class Policy, class Answer>
 UNMASK_HD void
 place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
-    const placed_tokens placed = answer->place_tokens(t);
+    placed_tokens placed = answer->place_tokens(t);
+    if constexpr (constexpr std::size_t I = detail::part_that<Policy, &part_traits::forces>;
+                  I < Policy::part_total) {
+      if (forces_now(m)) {
+        placed = m.policy->template part_at<I>().filled_tokens(m.state->view.step);
+      }
+    }
     if (t.lane() == 0 && placed.count > 0) {
       write_placed(m, placed);
     }

@@ -232,7 +232,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   if constexpr (Policy::branches) {
     next.winner = s.winner;
   }
-  if (next.end != ending::running) {
+  if (next.end != ending::running && next.end != ending::cancelled) {  // which a replay ends with
     apart<Policy>([&] { fill_rest(m); });
   }
   publish(m, next, end_of_answer);

@@ -129,11 +129,14 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     m.roles[i] = role::inactive;
     m.ranks[i] = -1;
     m.note(i, {});
-    if (!m.reads(i) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
+    const bool is_forced = forced_token(m, i) != no_token;
+    if (is_forced && !m.reads(i)) {
+      m.row(i) = record<Policy::required>::empty();  // its row left the pass
+    }
+    if ((!is_forced && !m.reads(i)) || (m.marks[position] != mark::masked && !is_remasked(m, i))) {
       continue;
     }
     const step_info at = info_of(*m.state, m.status->next, position);
-    const bool is_forced = forced_token(m, i) != no_token;
     m.roles[i] = m.row(i).valid() || is_forced ? role::candidate : role::invalid;
     if (m.roles[i] == role::candidate) {
       const auto [d, part] = filter_at(m, i, at);

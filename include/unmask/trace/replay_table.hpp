@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The token of a winning lookahead branch is committed one step earlier than the trace says: in
 /// the step whose logits proposed it, so that the next step's logits have it in place, as those of
-/// the branch did.
+/// the branch did. A token that all members of a beam have is committed in the step of the trace.
 ///
 /// Errors: std::invalid_argument that names line, step and position of what no policy without a
 /// canvas can have done: a canvas cannot be replayed.
@@ -50,13 +50,16 @@ class replay_table {
       steps_[i].freeze = freeze;
     }
     view_.count = static_cast<index_t>(steps_.size());
-    view_.fills =
-        !s.final_tokens.empty() &&
-        std::find(s.final_tokens.begin(), s.final_tokens.end(), view_.mask) == s.final_tokens.end();
+    view_.fills = !s.final_tokens.empty();
+    for (std::size_t p = 0; p < std::min(text_.size(), s.final_tokens.size()); ++p) {
+      const bool stays_masked = text_[p].is == mark::masked && s.final_tokens[p] == view_.mask;
+      view_.fills = view_.fills && !stays_masked;
+    }
     steps_.emplace_back();  // so that the view of an empty trace is one, too
     view_.steps = steps_.data();
     view_.entries = entries_.data();
     view_.moves = moves_.data();
+    view_.filled = filled_.data();
   }
   /// Moves the arrays; views stay valid.
   replay_table(replay_table&&) = default;
@@ -71,13 +74,15 @@ class replay_table {
   [[nodiscard]] std::span<const replay_entry> entries() const { return entries_; }
   /// The moves, for a copy on a device.
   [[nodiscard]] std::span<const replay_move> moves() const { return moves_; }
+  /// The filled tokens, for a copy on a device.
+  [[nodiscard]] std::span<const detail::placed_token> filled() const { return filled_; }
   /// The tokens before the first step, to start the sequence with.
   [[nodiscard]] const std::vector<token_id>& tokens() const { return tokens_; }
   /// A mark for each position: start_options::editable.
   [[nodiscard]] const std::vector<std::uint8_t>& editable() const { return editable_; }
-  /// Whether a constraint filled positions in a step. The sequence must then be started with the
-  /// same constraint, which fills them again.
-  [[nodiscard]] bool has_filled() const { return has_filled_; }
+  /// Whether a constraint filled positions, at the start or in a step. The sequence must then be
+  /// started with the same constraint.
+  [[nodiscard]] bool has_filled() const { return !filled_.empty(); }
 
  private:
   struct place {
@@ -134,6 +139,20 @@ class replay_table {
     view_.begin_length = grows ? s.begin_length : g.length;
     view_.moves_text = view_.begin_length < g.length;
     text_.resize(static_cast<std::size_t>(view_.begin_length));
+    index_t before = -1;
+    for (const index_t p : s.filled) {
+      if (p <= before || p >= view_.begin_length ||
+          text_[static_cast<std::size_t>(p)].is != mark::masked ||
+          s.tokens[static_cast<std::size_t>(p)] == view_.mask ||
+          !is_token(s.tokens[static_cast<std::size_t>(p)])) {
+        throw std::invalid_argument("trace: filled position " + std::to_string(p) +
+                                    " is fixed, committed, masked or outside the answer, or not "
+                                    "after the one before it");
+      }
+      before = p;
+      fill(p, s.tokens[static_cast<std::size_t>(p)]);
+    }
+    view_.filled_at_start = static_cast<index_t>(filled_.size());
   }
 
   void add(const traced_step& step) {
@@ -146,41 +165,60 @@ class replay_table {
         step.score.first > step.score.last) {
       fail(step, step.score.first, "the scored range must lie in the answer");
     }
+    range score = step.score;
+    for (std::size_t i = 0; i < step.position.size(); ++i) {
+      const index_t p = step.position[i];
+      if (is_of_beam(step, i) && p >= g.prompt_length && p < length()) {
+        score = {std::min(score.first, p), std::max(score.last, p + 1)};
+      }
+    }
     const auto first = static_cast<index_t>(entries_.size());
     index_t before = g.prompt_length - 1;
     for (std::size_t i = 0; i < step.position.size(); ++i) {
       const index_t p = step.position[i];
-      const bool is_filled = step.outcome[i] == candidate_outcome::filled;
-      if (p <= before || p >= length() || (!is_filled && !step.score.contains(p))) {
+      // A committed position that a part masked and a constraint filled in one step was replaced.
+      const bool is_filled = step.outcome[i] == candidate_outcome::filled &&
+                             !(score.contains(p) && p < length() && is_committed(p));
+      if (p <= before || p >= length() || (!is_filled && !score.contains(p))) {
         fail(step, p, "positions must ascend within the scored range");
       }
       before = p;
       if (is_filled) {
         fill(step, p, step.token[i]);
-      } else if (step.outcome[i] == candidate_outcome::from_branch) {
+      } else if (step.outcome[i] == candidate_outcome::from_branch && !is_of_beam(step, i)) {
         commit_before(step, p, step.token[i]);
       } else {
         entries_.push_back({p, step.token[i], action_of(step, i)});
       }
     }
-    const index_t pass = std::clamp(step.keys.last, step.score.last, g.length);
-    steps_.push_back({step.score, pass, 0, first, static_cast<index_t>(entries_.size())});
+    const index_t pass = std::clamp(step.keys.last, score.last, g.length);
+    steps_.push_back({score, pass, 0, first, static_cast<index_t>(entries_.size())});
     const auto first_move = static_cast<index_t>(moves_.size());
     steps_.back().first_move = first_move;
     steps_.back().last_move = first_move;
-    view_.reach = std::max(view_.reach, step.score.size());
+    steps_.back().last_filled = static_cast<index_t>(filled_.size());
+    view_.reach = std::max(view_.reach, score.size());
   }
 
-  // The constraint fills it again.
+  [[nodiscard]] bool is_committed(index_t position) const {
+    return position >= 0 && text_[static_cast<std::size_t>(position)].is == mark::committed;
+  }
+  // Whether all members of a beam have the token of candidate i. They may have left its block.
+  [[nodiscard]] static bool is_of_beam(const traced_step& step, std::size_t i) {
+    return step.outcome[i] == candidate_outcome::from_branch && step.winner < 0;
+  }
+
+  void fill(index_t position, token_id token) {
+    filled_.push_back({position, token, true});
+    text_[static_cast<std::size_t>(position)] = {token, mark::committed};
+  }
   void fill(const traced_step& step, index_t position, token_id token) {
     check_token(step, position, token);
     check_written(step, position, token);
-    place& now = text_[static_cast<std::size_t>(position)];
-    if (now.is != mark::masked) {
+    if (text_[static_cast<std::size_t>(position)].is != mark::masked) {
       fail(step, position, "it is not masked, there is nothing to fill");
     }
-    now = {token, mark::committed};
-    has_filled_ = true;
+    fill(position, token);
   }
 
   // Commits the token of a branch in the step before.
@@ -204,10 +242,10 @@ class replay_table {
     const index_t p = step.position[i];
     place& now = text_[static_cast<std::size_t>(p)];
     const candidate_outcome outcome = step.outcome[i];
-    const bool was_committed = outcome == candidate_outcome::replaced ||
-                               outcome == candidate_outcome::remasked ||
-                               outcome == candidate_outcome::kept ||
-                               (outcome == candidate_outcome::refused && now.is == mark::committed);
+    const bool was_committed =
+        outcome == candidate_outcome::replaced || outcome == candidate_outcome::filled ||
+        outcome == candidate_outcome::remasked || outcome == candidate_outcome::kept ||
+        (outcome == candidate_outcome::refused && now.is == mark::committed);
     if (now.is != (was_committed ? mark::committed : mark::masked)) {
       fail(step,
            p,
@@ -219,10 +257,12 @@ class replay_table {
     switch (outcome) {
     case candidate_outcome::committed:
     case candidate_outcome::forced:
+    case candidate_outcome::from_branch:  // all members of a beam have it
       check_written(step, p, step.token[i]);
       now = {step.token[i], mark::committed};
       return replay_action::commit;
     case candidate_outcome::replaced:
+    case candidate_outcome::filled:
       check_written(step, p, step.token[i]);
       now.token = step.token[i];
       view_.edits = true;
@@ -315,8 +355,9 @@ class replay_table {
     view_.moves_text = true;
   }
 
+  [[nodiscard]] bool is_token(token_id token) const { return token >= 0 && token < view_.vocab; }
   void check_token(const traced_step& step, index_t position, token_id token) const {
-    if (token < 0 || token >= view_.vocab) {
+    if (!is_token(token)) {
       fail(step, position, "token " + std::to_string(token) + " is outside the vocabulary");
     }
   }
@@ -336,7 +377,7 @@ class replay_table {
   std::vector<replay_step> steps_;
   std::vector<replay_entry> entries_;
   std::vector<replay_move> moves_;
-  bool has_filled_ = false;
+  std::vector<detail::placed_token> filled_;
 };
 
 }  // namespace unmask

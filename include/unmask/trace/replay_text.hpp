@@ -31,10 +31,8 @@ class loaded_replay {
   explicit loaded_replay(const trace& from,
                          std::size_t sequence = 0,
                          const file_source& files = contents_of_file)
-      : table_(from, sequence)
-      , recorded_(recorded_policy(from.sequences[sequence].policy, files)) {
-    static_cast<void>(policy());
-  }
+      : recorded_(recorded_policy(from, sequence, files))
+      , table_(from, sequence) {}
 
   /// The policy that replays it; it points to the table.
   [[nodiscard]] named_policy policy() const { return recorded_.replaying(table_.view()); }
@@ -72,21 +70,25 @@ class loaded_replay {
   [[nodiscard]] const replay_table& table() const { return table_; }
 
  private:
-  [[nodiscard]] static named_policy recorded_policy(const std::string& policy,
-                                                    const file_source& files) {
-    if (policy.empty()) {
+  // Refuses, by its name and before the steps are looked at, a policy that cannot be replayed.
+  [[nodiscard]] static named_policy
+  recorded_policy(const trace& from, std::size_t sequence, const file_source& files) {
+    if (sequence >= from.sequences.size() || from.sequences[sequence].policy.empty()) {
       return {};
     }
+    const std::string& policy = from.sequences[sequence].policy;
     const std::vector<part_text> parts = parse_policy_text(policy);
     if (detail::with_name(parts, "replay") != parts.end()) {
       throw std::invalid_argument("the trace is of a replay: use the trace that its policy " +
                                   detail::quoted(policy) + " names");
     }
-    return read_policy(policy, files);
+    const named_policy recorded = read_policy(policy, files);
+    static_cast<void>(recorded.replaying({}));
+    return recorded;
   }
 
-  replay_table table_;
   named_policy recorded_;
+  replay_table table_;
 };
 
 /// Reads the text of a replay: "replay('decode.jsonl')" is the first sequence of the trace in that

@@ -63,9 +63,8 @@ struct trace_sequence {
   /// As start_options::editable: a mark for each position. Null: a position after the
   /// prompt is fixed if it does not hold the mask token. Read by trace_writer::start() alone.
   const std::uint8_t* editable = nullptr;
-  /// Whether a constraint filled positions before the first pass: those without a mask are then
-  /// fixed, too.
-  bool is_filled = false;
+  /// Tokens that a constraint filled before the first pass: session::candidates() after the start.
+  std::span<const candidate_entry> filled = {};
   /// Its policy. Null: that of the head.
   std::shared_ptr<const trace_policy> policy = {};
   /// Positions that it has at its start, prompt included, if the answer may grow; 0: all.

@@ -29,6 +29,7 @@ struct slot_in_trace {
   std::vector<token_id> given = {};       ///< the same at the start
   std::vector<index_t> fixed = {};        ///< positions after the prompt
   std::vector<index_t> committed = {};    ///< those committed at the start
+  std::vector<index_t> filled = {};       ///< those that a constraint filled at the start
   std::shared_ptr<const trace_policy> policy = {};
   index_t begin_length = 0;  ///< positions at the start; 0: all
   bool is_running = false;
@@ -263,6 +264,10 @@ class trace_lines {
     if (!s.committed.empty()) {
       line_.key("committed");
       line_.numbers(s.committed);
+    }
+    if (!s.filled.empty()) {
+      line_.key("filled");
+      line_.numbers(s.filled);
     }
     if (s.policy != nullptr) {
       write_policy(s.policy->text, s.policy->parts);

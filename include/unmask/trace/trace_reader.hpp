@@ -29,21 +29,23 @@ struct traced_step {
   index_t first_moved = -1;
   std::vector<token_id> after;          ///< The tokens from `first_moved`.
   std::vector<token_probability> soft;  ///< The most probable tokens of positions left masked.
-  index_t line = 0;                     ///< Its line in the text, from 1.
+  index_t winner = -1;  ///< The branch of lookahead that won; -1: the sequence itself, or none.
+  index_t line = 0;     ///< Its line in the text, from 1.
 };
 
 /// A sequence of a trace.
 struct traced_sequence {
-  index_t slot = 0;                    ///< Slot of its session.
-  sequence_shape shape = {};           ///< Its geometry and seed.
-  std::vector<token_id> tokens;        ///< Its tokens before the first step.
-  std::vector<index_t> fixed;          ///< Positions after the prompt that are given.
-  std::vector<index_t> committed;      ///< Positions that are committed at the start.
-  std::string policy;                  ///< Text of its policy: that of the trace, or its own.
-  std::vector<std::string> parts;      ///< Its parts.
-  index_t begin_length = 0;            ///< Positions at its start; 0: all.
-  std::vector<traced_step> steps;      ///< Its steps in order.
-  ending end = ending::running;        ///< Why it ended; running: the trace was cut before.
+  index_t slot = 0;                ///< Slot of its session.
+  sequence_shape shape = {};       ///< Its geometry and seed.
+  std::vector<token_id> tokens;    ///< Its tokens before the first step.
+  std::vector<index_t> fixed;      ///< Positions after the prompt that are given.
+  std::vector<index_t> committed;  ///< Positions that are committed at the start.
+  std::vector<index_t> filled;     ///< Positions that a constraint filled before the first step.
+  std::string policy;              ///< Text of its policy: that of the trace, or its own.
+  std::vector<std::string> parts;  ///< Its parts.
+  index_t begin_length = 0;        ///< Positions at its start; 0: all.
+  std::vector<traced_step> steps;  ///< Its steps in order.
+  ending end = ending::running;    ///< Why it ended; running: the trace was cut before.
   std::vector<token_id> final_tokens;  ///< Its tokens at the end; empty if it was cut before.
 };
 
@@ -144,6 +146,8 @@ class trace_text_reader {
         in.list([&] { s.fixed.push_back(in.whole<index_t>()); });
       } else if (key == "committed") {
         in.list([&] { s.committed.push_back(in.whole<index_t>()); });
+      } else if (key == "filled") {
+        in.list([&] { s.filled.push_back(in.whole<index_t>()); });
       } else if (key == "policy") {
         s.policy = in.string();
       } else if (key == "parts") {
@@ -196,6 +200,8 @@ class trace_text_reader {
             in.skip();
           }
         });
+      } else if (key == "winner") {
+        step.winner = in.whole<index_t>();
       } else if (key == "soft") {
         read_soft(in, step);
       } else if (key == "outcome") {

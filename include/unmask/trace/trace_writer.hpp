@@ -57,6 +57,7 @@ class trace_writer {
     s.given.reserve(length);
     s.fixed.reserve(length);
     s.committed.reserve(length);
+    s.filled.reserve(length);
     s.passes.reserve(1 + max_branches);
     s.branches.reserve(max_branches);
     longest_ = std::max(longest_, length);
@@ -74,7 +75,9 @@ class trace_writer {
   bool start(const trace_sequence& sequence, Session& session) {
     const sequence_report& report = session.report(sequence.slot);
     trace_sequence started = sequence;
-    started.is_filled = report.filled > 0;
+    if (report.filled > 0) {
+      started.filled = session.candidates(sequence.slot);
+    }
     started.begin_length = report.end == ending::running ? report.answer_end : 0;
     start(started);
     return report.end == ending::running ? ok() : end(sequence.slot, report);
@@ -95,17 +98,23 @@ class trace_writer {
     s.begin_length = sequence.begin_length;
     s.fixed.clear();
     s.committed.clear();
+    s.filled.clear();
+    for (const candidate_entry& e : sequence.filled) {
+      s.filled.push_back(e.position);
+    }
+    auto filled = s.filled.begin();
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
+      if (filled != s.filled.end() && *filled == p) {
+        ++filled;
+        continue;
+      }
       const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;
-      const mark is =
-          sequence.editable == nullptr ? mark::masked : static_cast<mark>(sequence.editable[p]);
-      // A constraint may have filled positions before the first pass.
-      const bool is_masked = sequence.editable != nullptr && !sequence.is_filled
-                                 ? is == mark::masked
-                                 : is == mark::masked && is_mask;
+      const mark is = sequence.editable != nullptr ? static_cast<mark>(sequence.editable[p])
+                      : is_mask                    ? mark::masked
+                                                   : mark::fixed;
       if (is == mark::committed) {
         s.committed.push_back(p);
-      } else if (!is_masked) {
+      } else if (is == mark::fixed) {
         s.fixed.push_back(p);
       }
     }
@@ -223,11 +232,13 @@ class trace_writer {
   void reserve_lines(std::size_t layers) {
     std::size_t given = 0;
     for (const state& s : slots_) {
-      given += has_head_ ? 0 : s.given.capacity() + s.fixed.capacity() + s.committed.capacity();
+      given += has_head_ ? 0
+                         : s.given.capacity() + s.fixed.capacity() + s.committed.capacity() +
+                               s.filled.capacity();
     }
     lines_.reserve(longest_,
                    layers,
-                   std::max(given, 3 * longest_),
+                   std::max(given, 4 * longest_),
                    slots_.size(),
                    slots_.size() * policy_bytes_,
                    static_cast<std::size_t>(soft_tokens_));

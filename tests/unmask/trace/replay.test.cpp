@@ -442,7 +442,7 @@ std::string step(int number, const char* position, const char* token, const char
   const std::string zeros = std::string(position).find(',') == std::string::npos ? "0" : "0,0";
   return R"({"slot":0,"step":)" + std::to_string(number) + R"(,"score":[1,4],"position":[)" +
          position + R"(],"token":[)" + token + R"(],"log_probability":[)" + zeros +
-         R"(],"outcome":")" + outcome + "\"}\n";
+         R"(],"outcome":")" + outcome + '"' + (*outcome == 'w' ? R"(,"winner":0)" : "") + "}\n";
 }
 
 TEST(replay, names_step_and_position_of_what_cannot_be) {

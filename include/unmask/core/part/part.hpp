@@ -165,19 +165,20 @@ concept logits_transform = part<P> &&(
     });
 
 /// Draws the proposed token at random instead of taking the best one. It reads stat::sampled;
-/// `draw_temperature()` >= 0 is the temperature of the distribution; 0 draws none. A part that
-/// names the token instead has `forced_token(at) -> token_id`, which is called for each position of
-/// a step (`at`); the candidate then has it whatever the row, with log-probability -inf if it is
-/// excluded.
+/// `draw_temperature()` >= 0 is the temperature of the distribution; 0 draws none.
 template <class P>
 concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
 };
 
-/// A drawing part that names the token: `forced_token(at) -> token_id`.
+/// A drawing part that names the tokens. `forced_token(at) -> token_id` is called for each position
+/// of a step (`at`); the candidate then has it whatever the row, also without one, and untested by
+/// constraints. Its log-probability is -inf if the row is invalid, was not read or excludes it.
+/// `filled_tokens(step)` are those that constraints fill in a step, -1 the start.
 template <class P>
 concept forcing = drawing<P> && requires(const P& p, const step_info& at) {
   { p.forced_token(at) } -> std::same_as<token_id>;
+  { p.filled_tokens(at.step) } -> std::same_as<detail::placed_tokens>;
 };
 
 /// Keeps only the most probable tokens of a row. It reads stat::kept; `kept() -> truncation` says
