@@ -67,9 +67,9 @@ template <class Policy, class Answer>
       if (is_in && t.lane() == 0) {
         answer->write(position, token);
       }
-      is_in = is_in || forces_now(m);
     }
   }
+  is_in = is_in || forces_now(m);
   if constexpr (Policy::gates) {
     if (is_in && t.lane() == 0) {
       m.state->tokens[position] = token;
