@@ -899,7 +899,13 @@ void check_replays(const scenario& s, const std::vector<std::vector<step_record>
                         "sequence " + std::to_string(i) + ", rows of mood " +
                             std::to_string(int(rows)) + "\n" + traces[i]);
       };
-      if (again.back().tokens != expected[i].back().tokens) {
+      // Behind text that has become shorter stands what was there, if no EOS token fills it.
+      const step_record& last = expected[i].back();
+      const bool is_filled = s.model.eos_token != no_token && last.report.end != ending::cancelled;
+      const auto count = is_filled ? last.tokens.size() : std::size_t(last.report.answer_end);
+      if (!std::equal(last.tokens.begin(),
+                      last.tokens.begin() + std::ptrdiff_t(count),
+                      again.back().tokens.begin())) {
         fails("a replay, tokens");
       }
       if (again.back().report.forwards != expected[i].back().report.forwards) {

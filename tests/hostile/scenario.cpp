@@ -82,28 +82,30 @@ sequence_plan random_sequence(
   return s;
 }
 
+field_plan random_field(dice& d, index_t first, index_t last, const testing::language& l) {
+  field_plan f;
+  f.first = first;
+  f.last = last;
+  f.fill = d.chance(0.7);
+  f.read_again = d.chance(0.3);
+  if (d.chance(0.3)) {
+    f.tokens_after = d.chance(0.2) ? any_number : d.within(1, 3);
+  }
+  if (d.chance(0.2)) {
+    for (int tries = 0; tries < 8; ++tries) {  // a random token seldom continues a string
+      f.before.push_back(d.within(0, l.model.vocab - 1));
+      if (l.walk(f.before) == dead_state) {
+        f.before.pop_back();
+      }
+    }
+  }
+  return f;
+}
+
 /// Fields of an answer: all of it, a part, or two parts with a free position between them.
 std::vector<field_plan> random_fields(dice& d, const sequence_plan& q, const testing::language& l) {
   const index_t answer = q.shape.length - q.shape.prompt_length;
-  const auto field = [&](index_t first, index_t last) {
-    field_plan f;
-    f.first = first;
-    f.last = last;
-    f.fill = d.chance(0.7);
-    f.read_again = d.chance(0.3);
-    if (d.chance(0.3)) {
-      f.tokens_after = d.chance(0.2) ? any_number : d.within(1, 3);
-    }
-    if (d.chance(0.2)) {
-      for (int tries = 0; tries < 8; ++tries) {  // a random token seldom continues a string
-        f.before.push_back(d.within(0, l.model.vocab - 1));
-        if (l.walk(f.before) == dead_state) {
-          f.before.pop_back();
-        }
-      }
-    }
-    return f;
-  };
+  const auto field = [&](index_t first, index_t last) { return random_field(d, first, last, l); };
   if (d.chance(0.6)) {
     return {field(0, answer)};
   }
@@ -111,6 +113,19 @@ std::vector<field_plan> random_fields(dice& d, const sequence_plan& q, const tes
   std::vector<field_plan> all = {field(d.within(0, middle), middle)};
   if (middle < answer && d.chance(0.5)) {
     all.push_back(field(middle + 1, answer));
+  }
+  return all;
+}
+
+/// Several short fields with free text before, between and after them.
+std::vector<field_plan>
+several_fields(dice& d, const sequence_plan& q, const testing::language& l) {
+  const index_t answer = q.shape.length - q.shape.prompt_length;
+  std::vector<field_plan> all;
+  for (index_t at = d.within(0, 3); at < answer && all.size() < 5;) {
+    const index_t last = std::min(at + d.within(1, 5), answer);
+    all.push_back(random_field(d, at, last, l));
+    at = last + d.within(0, 3);
   }
   return all;
 }
@@ -167,6 +182,16 @@ scenario random_scenario(dice& d, case_size size) {
   s.padding = d.chance(0.5) ? d.within(1, 40) : 0;
   s.offset = d.chance(0.5) ? d.within(1, 5) : 0;
   s.tight = d.chance(0.6);
+  // Several fields, and a part that stops at an EOS token.
+  if (s.language && s.model.eos_token != no_token && d.chance(0.3)) {
+    for (sequence_plan& q : s.sequences) {
+      q.fields = q.fields.empty() ? q.fields : several_fields(d, q, *s.language);
+    }
+    if (!names(s.policy, "stop_at_eos") && d.chance(0.7)) {
+      s.policy.push_back({"stop_at_eos", {}, {}});
+    }
+    s.engine.moods[static_cast<std::size_t>(mood::ends)] += d.chance(0.5) ? 1.0 : 0.0;
+  }
   return s;
 }
 
