@@ -33,6 +33,13 @@ def test_what_the_file_says(model):
     assert model.encode(PROMPT) == model.encode_chat([{"role": "user", "content": PROMPT}]) == [2, *tokens_of(PROMPT)]
 
 
+def test_special_tokens_in_a_message_are_text(model):
+    specials = [text for text, _, _ in model._specials()]
+    assert len(specials) == 3
+    for text in (*specials, f"a{specials[0]}b", "".join(specials), specials[1][:-1]):
+        assert model.encode_chat([{"role": "user", "content": text}]) == model.encode(text)
+
+
 def test_logits_depend_on_their_sequence_alone(model, tiny):
     tokens = [np.array([2, *tokens_of(p)] + [0] * 40, np.int32) for p in (PROMPT, "J:age 27", "S:9 8 7")]
     together = model.forward(tokens, [slice(0, 30)] * 3)

@@ -40,6 +40,7 @@ class LlamaCpp:
         self._c = c = _library()
         self._exact, self._threads = exact, threads
         self._context = self._batch = None
+        self._found: list[_Special] | None = None
         self._room = 0
         if not pathlib.Path(path).is_file():
             raise ValueError(f"{path}: there is no such file")
@@ -75,7 +76,9 @@ class LlamaCpp:
         return self._tokens(text, add_special=True, parse_special=False)
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """By the template of the file."""
+        """By the template of the file. Special tokens are those of the template: one that is spelled out in a
+        message is text.
+        """
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
         template = self._c.llama_model_chat_template(self._model, None)
@@ -83,11 +86,20 @@ class LlamaCpp:
             raise ValueError(f"{self.name} has no chat template: use a completion")
         bos, eos = (self._piece(t, special=True).decode("utf-8", "replace") if t >= 0 else ""
                     for t in (self._c.llama_vocab_bos(self._words), self._c.llama_vocab_eos(self._words)))
+        specials = self._specials()
+        messages, stand_ins = _hidden(messages, [text for text, _, _ in specials], template.decode())
         try:
             prompt = Jinja2ChatFormatter(template.decode(), eos, bos)(messages=messages).prompt  # type: ignore[arg-type]
         except Exception as error:  # a template says what it does not take
             raise ValueError(f"the chat template of {self.name} refuses it: {error}") from None
-        return self._tokens(prompt, add_special=not (bos and prompt.startswith(bos)), parse_special=True)
+        begins = not (bos and prompt.startswith(bos))
+        if not stand_ins:
+            return self._tokens(prompt, add_special=begins, parse_special=True)
+        tokens = [self._c.llama_vocab_bos(self._words)] if begins and self._c.llama_vocab_get_add_bos(self._words) else []
+        for part in _split(prompt, specials):
+            tokens += [part] if isinstance(part, int) else self._tokens(
+                part.translate(stand_ins), add_special=False, parse_special=False)
+        return tokens
 
     def forward(self, sequences: list[np.ndarray], rows: list[slice]) -> list[np.ndarray]:
         """The logits of these rows, float32 [rows, vocab]: those of one sequence are a view, until the next call."""
@@ -139,6 +151,18 @@ class LlamaCpp:
         self._context = self._batch = None
         self._room = 0
 
+    def _specials(self) -> list[_Special]:
+        """The tokens that llama.cpp finds in a text with parse_special alone, in the order in which it looks for them."""
+        if self._found is None:
+            c, found = self._c, []
+            for token in range(self.vocab):
+                attributes = c.llama_vocab_get_attr(self._words, token)
+                text = c.llama_vocab_get_text(self._words, token).decode("utf-8", "replace")
+                if attributes & (_CONTROL | _UNKNOWN) and text:
+                    found.append((text, token, attributes))
+            self._found = sorted(found, key=lambda special: -len(special[0].encode()))
+        return self._found
+
     def _tokens(self, text: str, *, add_special: bool, parse_special: bool) -> list[int]:
         data = text.encode()
         size = len(data) + 8
@@ -160,6 +184,61 @@ class LlamaCpp:
         buffer = ctypes.create_string_buffer(64)
         size = self._c.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
         return None if size < 0 else buffer.value.decode("utf-8", "replace")
+
+
+_Special = tuple[str, int, int]  # text, token, attributes
+_UNKNOWN, _CONTROL, _LSTRIP, _RSTRIP = 1, 8, 128, 256  # llama_token_attr
+
+
+def _hidden(messages: list[dict[str, str]], specials: list[str], template: str) -> tuple[list[dict[str, str]], dict[int, str]]:
+    """The messages without special tokens in their contents, and which character stands for which.
+
+    A character that neither the template nor a message has takes the place of the first one of each special token, also
+    of one that begins at the end of a content.
+    """
+    used = {*template, *"".join(m["content"] for m in messages)}
+    free = (chr(c) for c in range(0xE000, 0xF900) if chr(c) not in used)
+    stand_ins: dict[str, str] = {}
+    begins = {special[:k] for special in specials for k in range(1, len(special))}
+
+    def hidden(content: str) -> str:
+        for special in specials:
+            while special in content:  # twice where it overlaps with itself
+                content = content.replace(special, stand_in(special[0]) + special[1:])
+        end = len(content.rstrip())  # a template may strip it
+        for first in range(max(0, end - max(map(len, begins), default=0)), end):
+            if content[first:end] in begins:
+                content = content[:first] + stand_in(content[first]) + content[first + 1:]
+        return content
+
+    def stand_in(character: str) -> str:
+        if character not in stand_ins:
+            stand_ins[character] = next(free)
+        return stand_ins[character]
+
+    out = [{**m, "content": hidden(m["content"])} for m in messages]
+    return out, {ord(to): character for character, to in stand_ins.items()}
+
+
+def _split(text: str, specials: list[_Special]) -> list[str | int]:
+    """A text and the special tokens in it, as llama.cpp splits it."""
+    parts: list[str | int] = [text]
+    for special, token, attributes in specials:
+        now: list[str | int] = []
+        for part in parts:
+            if isinstance(part, int):
+                now.append(part)
+                continue
+            pieces = part.split(special)
+            for i, piece in enumerate(pieces):
+                if i > 0:
+                    now.append(token)
+                    piece = piece.lstrip() if attributes & _RSTRIP else piece
+                if i + 1 < len(pieces) and attributes & _LSTRIP:
+                    piece = piece.rstrip()
+                now.append(piece)
+        parts = now
+    return [part for part in parts if part != ""]
 
 
 def _library() -> Any:

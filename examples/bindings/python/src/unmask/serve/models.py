@@ -31,7 +31,9 @@ class Model(Protocol):
         """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
 
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
-        """The same of {"role", "content"}, up to the begin of the answer."""
+        """Like encode(), of {"role", "content"}, up to the begin of the answer. A content is text: special tokens that
+        are spelled out in it are not parsed.
+        """
 
     def forward(self, sequences: list[np.ndarray], rows: list[slice]) -> list[np.ndarray]:
         """The logits of these rows of each sequence, [rows, vocab or more], until the next call.
