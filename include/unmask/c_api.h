@@ -72,14 +72,15 @@ enum unmask_memory_spaces {
   UNMASK_HOST = 0,   ///< memory of the host
   UNMASK_DEVICE = 1  ///< memory of the device
 };
-/// Why a sequence has ended.
+/// Why a sequence has ended, or that it has not.
 enum unmask_endings {
   UNMASK_RUNNING = 0,      ///< it has not
   UNMASK_COMPLETE = 1,     ///< no position is masked
   UNMASK_EOS_TOKEN = 2,    ///< an EOS token is committed, and everything left of it
   UNMASK_STOP_TOKENS = 3,  ///< a stop sequence is committed, and everything left of it
   UNMASK_MAX_STEPS = 4,    ///< the maximum number of forward passes is reached
-  UNMASK_CANCELLED = 5     ///< unmask_cancel() was called
+  UNMASK_CANCELLED = 5,    ///< unmask_cancel() was called
+  UNMASK_IDLE = 6          ///< no sequence was started in the slot yet
 };
 
 /// Outcome of a candidate in a step.
@@ -204,7 +205,8 @@ typedef struct unmask_segment {
   int32_t branch;                   ///< 0: the sequence; else with the tokens `placed` in place
   int32_t query_first, query_last;  ///< compute positions [first, last)
   int32_t keys_first, keys_last;    ///< with the keys of [first, last)
-  int32_t row_first, row_last;      ///< return the logits of these positions
+  int32_t row_first, row_last;      ///< return these rows of the model's output as they are: with
+                                    ///< logits_shift 1 they already begin one position earlier
   int32_t first_row;                ///< index of the first of them in the tensor
   int32_t evict;                    ///< one of unmask_evictions, in <unmask/c_layers.h>
   int32_t logits_shift;             ///< row p - shift of this segment predicts position p
@@ -287,15 +289,18 @@ typedef struct unmask_probability {
 /// Report of a sequence.
 typedef struct unmask_report {
   uint32_t struct_size;      ///< sizeof of the structure, as the caller knows it
-  int32_t end;               ///< UNMASK_RUNNING and so on
+  int32_t end;               ///< one of unmask_endings; UNMASK_IDLE before the first start
   int32_t forwards;          ///< forward passes supplied
   int32_t committed;         ///< tokens committed by decisions
-  int32_t committed_prefix;  ///< every position before this one is committed
+  int32_t committed_prefix;  ///< every position before this one is committed, or filled with the
+                             ///< EOS token by the end of the sequence
   int32_t masked, rewritten, forced, invalid_rows;  ///< as sequence_report
   int32_t second_reads;                             ///< rows that were read twice
-  int32_t answer_end;  ///< one past the answer: past the EOS token or the stop sequence that
-                       ///< ended it, else the length; show the tokens before the lower of this and
-                       ///< committed_prefix
+  int32_t answer_end;  ///< one past the answer. While it runs: the length. Of an ended sequence:
+                       ///< after the EOS token or the stop sequence, and never after the first
+                       ///< position that no decision committed, such as those that a max_steps
+                       ///< fills with EOS tokens or that unmask_cancel() leaves masked. Show the
+                       ///< tokens before the lower of this and committed_prefix
   int32_t refused, filled, constraint_met;  ///< as sequence_report; constraint_met is 0 or 1
 } unmask_report;
 /// Initialises unmask_report with its defaults.
@@ -367,9 +372,9 @@ UNMASK_API unmask_status unmask_start(unmask_session* session,
 /// Returns the next forward pass, with count 0 when no sequence runs. Returns the same until
 /// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
-/// The same for `count` slots only, for a limit on the tokens of a pass or paused sequences: the
-/// pass contains those of them that run. The others keep their state. Not while a request is
-/// pending.
+/// Like unmask_next(), for `count` slots only, for a limit on the tokens of a pass or paused
+/// sequences: the pass contains those of them that run. The others keep their state. A count of 0
+/// then says that none of these slots runs. Not while a request is pending.
 UNMASK_API unmask_status unmask_next_slots(unmask_session* session,
                                            const int32_t* slots,
                                            int32_t count,
@@ -383,13 +388,14 @@ UNMASK_API unmask_status unmask_supply_segments(unmask_session* session,
                                                 const unmask_logits* tensors,
                                                 const unmask_modifiers* modifiers,
                                                 int32_t count);
-/// Report of the sequence in a slot.
+/// Report of the sequence in a slot; of a slot without one, UNMASK_IDLE and zeros.
 UNMASK_API unmask_status unmask_get_report(unmask_session* session,
                                            int32_t slot,
                                            unmask_report* report);
 /// Plan of a slot's next step: after unmask_supply() and after unmask_start().
 UNMASK_API unmask_status unmask_get_plan(unmask_session* session, int32_t slot, unmask_plan* plan);
-/// Ends a sequence in its current state. Not between unmask_next() and unmask_supply().
+/// Ends a sequence in its current state: masked positions keep the mask token. Without effect on a
+/// slot that is idle or has ended. Not between unmask_next() and unmask_supply().
 UNMASK_API unmask_status unmask_cancel(unmask_session* session, int32_t slot);
 /// Forgets the request of unmask_next(), for an engine whose forward pass failed or was preempted:
 /// sequences may then be cancelled and started, and unmask_next() requests the same step again. Not

@@ -83,7 +83,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// True if the policy may have a layer rule: at_layer() is then called.
   static constexpr bool has_hooks = step::layers::has_rule<Policy>;
 
-  /// Allocates O(sequences * (length + window)) bytes. Errors: std::invalid_argument.
+  /// Allocates O(sequences * (length + window)) bytes; a session by name allocates the memory of a
+  /// slot at its first start(). Errors: std::invalid_argument.
   session(const model_info& model, const session_capacity& capacity, const Backend& where = {})
     requires backend<Backend>
       : session(model, capacity, where, model.vocab) {}
@@ -139,7 +140,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
 
   /// The same for some slots only: for a limit on the tokens of a pass, or paused sequences. The
   /// pass contains those of `slots` that run; the others keep their state. Returns nothing if none
-  /// of `slots` runs.
+  /// of `slots` runs, so for no slots at all: finished() says whether another slot runs.
   ///
   /// Errors: std::logic_error while a request is pending; std::invalid_argument for a slot that
   /// does not exist or repeats. Cost: also O(slots.size()^2).
@@ -234,8 +235,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     }
   }
 
-  /// Report of the sequence in `slot`. On a device it synchronises with the last step, as next()
-  /// does.
+  /// Report of the sequence in `slot`; its end is ending::idle before the first start there. On a
+  /// device it synchronises with the last step, as next() does.
   [[nodiscard]] const sequence_report& report(index_t slot = 0) { return status(slot).report; }
 
   /// Plan of the slot's next step: positions, blocks and caches. Synchronises as report() does.
@@ -290,7 +291,9 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return workspace_.constraint_state(slot, field);
   }
 
-  /// Ends the sequence in `slot` in its current state; masked positions keep the mask token.
+  /// Ends the sequence in `slot` in its current state; masked positions keep the mask token, and
+  /// sequence_report::answer_end is at most the first of them. Without effect on a slot that is
+  /// idle or has ended.
   /// Errors: std::logic_error between next() and supply() or abandon().
   void cancel(index_t slot) {
     request_.check_cancel();
@@ -303,7 +306,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// The model that the session was made with.
   [[nodiscard]] const model_info& model() const { return model_; }
 
-  /// Bytes that the session allocates for its slots, in the backend's memory.
+  /// Bytes that the session has allocated for its slots, in the backend's memory: 0 before the
+  /// first start() in a session by name that was made without a policy.
   [[nodiscard]] std::size_t bytes() const { return workspace_.bytes(); }
 
  private:

@@ -983,6 +983,36 @@ TEST(c_api, says_where_the_answer_ends) {
   EXPECT_EQ(older.answer_end, 77);
 }
 
+// Position 2 is certain, the others are not: what max_steps and unmask_cancel() leave is not
+// decided.
+TEST(c_api, ends_the_answer_before_what_no_decision_committed) {
+  for (const bool cancels : {false, true}) {
+    const session_pointer s =
+        made(cancels ? "threshold(0.5)" : "threshold(0.5) + max_steps(1)", small_options());
+    unmask_report report = UNMASK_REPORT_INIT;
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.end, UNMASK_IDLE);
+    std::vector<std::int32_t> tokens(6);
+    const unmask_sequence q = small_sequence();
+    ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.end, UNMASK_RUNNING);
+    unmask_request request = UNMASK_REQUEST_INIT;
+    ASSERT_EQ(unmask_next(s.get(), &request), UNMASK_OK);
+    std::vector<float> z(6 * 4, 0.0F);
+    z[0] = z[2 * 4 + 1] = 9.0F;
+    const unmask_logits l = c_logits(z, 4);
+    ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
+    if (cancels) {
+      ASSERT_EQ(unmask_cancel(s.get(), 0), UNMASK_OK);
+    }
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.end, cancels ? UNMASK_CANCELLED : UNMASK_MAX_STEPS);
+    EXPECT_EQ(report.committed, 2);
+    EXPECT_EQ(report.answer_end, 1);
+  }
+}
+
 // A model that always proposes the mask token: released decoders let it, and never finish.
 TEST(c_api, lets_the_mask_token_be_proposed) {
   for (const bool proposed : {false, true}) {

@@ -32,6 +32,7 @@ struct facts {
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
   bool has_budget = false;
+  bool has_eos_stop = false;
   bool has_sequence_stop = false;
   index_t parts = 0;
 };
@@ -55,6 +56,7 @@ facts facts_of(const scenario& s) {
       names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks || f.hides;
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
+  f.has_eos_stop = names(s.policy, "stop_at_eos");
   f.parts = parts.count;
   return f;
 }
@@ -160,6 +162,7 @@ class sequence_oracle {
     if (f_.moves) {
       check_moved(now);
     } else {
+      check_answer_end(now);
       fill(now);
       check_rest(now);
       check_constraints(now);
@@ -171,6 +174,11 @@ class sequence_oracle {
     const step_record now = shown(seen);
     expect(now.report.end == ending::cancelled, "a report", "not cancelled");
     expect(now.tokens == before_.tokens, "a cancelled sequence", "its tokens changed");
+    expect(now.report.answer_end <= now.report.committed_prefix,
+           "a cancelled sequence",
+           "answer_end",
+           now.report.answer_end,
+           now.report.committed_prefix);
     if (f_.moves) {
       return;
     }
@@ -200,6 +208,7 @@ class sequence_oracle {
     const index_t committed = apply(now, winner);
     check_progress(now, committed);
     check_filled(now);
+    check_answer_end(now);
     fill(now);
     check_rest(now);
     check_constraints(now);
@@ -663,6 +672,11 @@ class sequence_oracle {
            "answer_end",
            r.answer_end,
            g_.length);
+    expect(r.end == ending::running || r.answer_end <= r.committed_prefix,
+           "a report",
+           "answer_end",
+           r.answer_end,
+           r.committed_prefix);
     // A stop sequence ends the answer before the text.
     const index_t end = r.end == ending::running ? r.answer_end : g_.length;
     index_t masks = 0;
@@ -778,6 +792,27 @@ class sequence_oracle {
     }
   }
 
+  /// The answer of an ended sequence ends before the first position that no decision committed, and
+  /// there, unless something else ends it.
+  void check_answer_end(const step_record& now) const {
+    const sequence_report& r = now.report;
+    if (r.end == ending::running) {
+      return;
+    }
+    index_t undecided = first_masked();
+    for (const commit_entry& e : now.commits) {  // masked again by the step, then filled
+      const bool is_open = has_outcome(now, e.position, candidate_outcome::remasked);
+      undecided = is_open ? std::min(undecided, e.position) : undecided;
+    }
+    const bool is_exact = !f_.rewrites && !f_.has_eos_stop && !f_.has_sequence_stop &&
+                          r.end != ending::eos_token && r.end != ending::stop_tokens;
+    expect(is_exact ? r.answer_end == undecided : r.answer_end <= undecided,
+           "the answer ends before the first undecided position",
+           "answer_end",
+           r.answer_end,
+           undecided);
+  }
+
   void check_rest(const step_record& now) const {
     const sequence_report& r = now.report;
     expect(r.masked == masked_count(), "a report", "masked", r.masked, masked_count());
@@ -815,6 +850,9 @@ class sequence_oracle {
       break;
     case ending::cancelled:
       expect(false, "a report", "cancelled by nobody");
+      break;
+    case ending::idle:
+      expect(false, "a report", "idle, with a sequence");
       break;
     }
   }

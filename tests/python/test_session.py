@@ -707,6 +707,23 @@ def test_a_report_says_where_the_answer_ends():
     assert report.committed_prefix == LENGTH and tokens[7] == 3 and tokens[8] == 0
 
 
+@pytest.mark.parametrize("policy, cancels", [("tokens_per_step(1) + max_steps(2)", False), ("tokens_per_step(1)", True)])
+def test_the_answer_ends_before_what_no_decision_committed(policy, cancels):
+    rows = np.zeros((LENGTH, VOCAB), np.float32)
+    rows[PROMPT, 1], rows[PROMPT + 3, 2] = 30, 30
+    session, tokens = new_session(policy, eos_token=END), canvas(23)
+    assert session.report().end == unmask.Ending.idle
+    session.start(0, tokens, prompt_length=PROMPT, block_length=LENGTH)
+    for _ in range(2):
+        session.supply(rows[session.next().segments[0].rows])
+    if cancels:
+        session.cancel(0)
+    report = session.report()
+    assert report.end == (unmask.Ending.cancelled if cancels else unmask.Ending.max_steps)
+    assert (report.committed, report.answer_end) == (2, PROMPT + 1)
+    assert tokens[PROMPT + 3] == 2 and tokens[PROMPT + 1] == (MASK if cancels else END)
+
+
 def test_rows_of_another_layout_are_explained():
     session = new_session()
     session.start(0, canvas(24), prompt_length=PROMPT)

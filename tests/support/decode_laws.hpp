@@ -36,7 +36,8 @@ class decode_laws {
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
       , grows_(step::begin_length(parts, shape) < shape.length)
       , has_one_part_(parts.count == 1)
-      , has_several_stops_(parts.stops.count > 1) {}
+      , has_several_stops_(parts.stops.count > 1)
+      , undecided_(shape.length) {}
 
   /// Before a step, with its plan.
   void begin_step(const plan& planned, const std::vector<token_id>& tokens) {
@@ -153,10 +154,17 @@ class decode_laws {
     for (const commit_entry& c : committed) {
       expected[std::size_t(c.position)] = c.token;
     }
+    undecided_ = shape_.length;
+    is_undecided_known_ =
+        !planned_.drafts && std::all_of(committed.begin(), committed.end(), [&](const auto& c) {
+          return is_masked(std::size_t(c.position), before_);
+        });
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (is_masked(i, expected)) {
+        undecided_ = std::min(undecided_, static_cast<index_t>(i));
+      }
       const bool may_be_filled = end != ending::running && end != ending::complete &&
                                  is_masked(i, expected) && !is_masked(i, tokens);
-      filled_ = filled_ || (expected[i] != tokens[i] && may_be_filled);
       if (expected[i] != tokens[i] && !may_be_filled) {
         throw std::logic_error("position " + std::to_string(i) + " has token " +
                                std::to_string(tokens[i]) + ", but with its reports " +
@@ -307,13 +315,20 @@ class decode_laws {
     }
   }
 
-  // Without an EOS token or a stop sequence the answer has all positions. Of several parts that
-  // stop the first one says why, and another one may have found a stop sequence.
+  // The answer of a running sequence has all positions. That of an ended one ends before the first
+  // position that no decision committed, and there without an EOS token or a stop sequence. Of
+  // several parts that stop the first one says why, and another one may have found a stop sequence.
   void check_end(const sequence_report& report) const {
-    const bool is_known = report.end != ending::max_steps || !has_several_stops_;
-    if (is_known && !grows_ && !filled_ && report.end != ending::eos_token &&
-        report.end != ending::stop_tokens && report.answer_end != shape_.length) {
-      throw std::logic_error("the answer ends at " + std::to_string(report.answer_end));
+    const bool is_running = report.end == ending::running;
+    const bool is_known = is_running || report.end == ending::complete
+                              ? !grows_
+                              : report.end == ending::max_steps &&
+                                    (is_canvas_ || is_undecided_known_) && !has_several_stops_;
+    const index_t end = is_running ? shape_.length : undecided_;
+    if (report.answer_end > end || (is_known && report.answer_end < end)) {
+      throw std::logic_error("the answer ends at " + std::to_string(report.answer_end) +
+                             ", but position " + std::to_string(end) +
+                             " is the first without a decision");
     }
   }
 
@@ -350,7 +365,10 @@ class decode_laws {
   bool grows_;
   bool has_one_part_;
   bool has_several_stops_;
-  bool filled_ = false;  ///< by the end
+  /// The first position without a decision, or one after it: a draft is no decision, and the last
+  /// step may have masked a position that the end of the sequence filled.
+  index_t undecided_;
+  bool is_undecided_known_ = false;
   plan planned_;
   std::vector<token_id> before_;
   std::vector<std::pair<index_t, token_id>> held_;  ///< candidates of the last step

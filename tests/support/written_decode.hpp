@@ -159,7 +159,7 @@ inline void read_profile(const std::vector<std::string>& words, calibrated_thres
 /// All that may be written about a decode, a word a pass.
 struct decode_seen {
   std::vector<std::string> states, runs, decides, active, freezes, computes, evicts, commits,
-      reports, bound;
+      reports, bound, answer;
   std::string probability;  ///< of the last token that was written
 
   friend bool operator==(const decode_seen&, const decode_seen&) = default;
@@ -294,6 +294,7 @@ template <class Session>
     }
     seen.states.push_back("`" + state + "`");
   }
+  seen.answer = {std::to_string(session.report(0).answer_end - s.start())};
   return seen;
 }
 
@@ -334,7 +335,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
   const std::string first = words(clause).front();
   return first[0] == '`' || first == "commits" || first == "runs" || first == "decides" ||
          first == "computes" || first == "evicts" || first == "reports" || first == "active" ||
-         first == "freezes" || first == "bound";
+         first == "freezes" || first == "bound" || first == "answer";
 }
 
 /// Compares one part of the output, such as "runs 0-3 2-3", with the decode. Returns what was found
@@ -358,6 +359,7 @@ decode(const std::string& policy, const scene& s, const Backend& where = {}) {
             : w[0] == "active"   ? seen.active
             : w[0] == "freezes"  ? seen.freezes
             : w[0] == "bound"    ? seen.bound
+            : w[0] == "answer"   ? seen.answer
             : w[0] == "computes" ? seen.computes
             : w[0] == "evicts"   ? seen.evicts
             : w[0] == "reports"  ? seen.reports

@@ -34,7 +34,8 @@ static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::
 static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
-              UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled));
+              UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled) &&
+              UNMASK_IDLE == static_cast<int>(unmask::ending::idle));
 
 #ifdef UNMASK_C_API_CUDA
 inline constexpr bool has_device = true;

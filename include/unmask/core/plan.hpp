@@ -12,13 +12,14 @@ enum class ending : unsigned char {
   eos_token,    ///< an EOS token is committed and so is everything left of it
   stop_tokens,  ///< a stop sequence is committed and so is everything left of it
   max_steps,    ///< the maximum number of forward passes is reached
-  cancelled     ///< the engine called cancel()
+  cancelled,    ///< the engine called cancel()
+  idle          ///< no sequence was started in the slot yet
 };
 
 /// The name of an ending, as traces write it: "complete", "eos_token".
 [[nodiscard]] constexpr const char* name_of(ending end) {
   constexpr const char* names[] = {
-      "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled"};
+      "running", "complete", "eos_token", "stop_tokens", "max_steps", "cancelled", "idle"};
   return names[static_cast<int>(end)];
 }
 
@@ -151,7 +152,7 @@ struct sequence_plan {
   ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
   /// False for a slot that was never started.
   bool started = false;
-  /// Positions to compute (queries).
+  /// Positions to compute (queries). Of an ended sequence whose text moves: all its positions.
   range query;
   /// Key range of these positions. Positions outside `query` keep the K/V of the pass that last
   /// computed them.
@@ -310,19 +311,23 @@ struct token_probability {
   float share = 0.0F;
 };
 
-/// Report of one sequence so far.
+/// Report of one sequence so far; of a slot without one, ending::idle and zeros.
 struct sequence_report {
-  ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
+  /// Why the sequence has ended, or ending::running; ending::idle before the first start.
+  ending end = ending::idle;
   /// Forward passes supplied: the number of function evaluations (NFE).
   index_t forwards = 0;
-  /// Tokens that decisions committed; tokens filled in after an EOS token are not counted.
+  /// Tokens that decisions committed; tokens that the end of the sequence filled in are not
+  /// counted.
   index_t committed = 0;
-  /// Every position before this one is committed: safe to stream, unless the policy rewrites
-  /// committed tokens.
+  /// Every position before this one is committed, or filled with the EOS token by the end of the
+  /// sequence.
   index_t committed_prefix = 0;
-  /// One past the last position of the answer: after the EOS token or the stop sequence that
-  /// ended it, the length of the sequence otherwise and while it runs. The text to show is
-  /// [prompt_length, min(committed_prefix, answer_end)).
+  /// One past the last position of the answer. While the sequence runs: its length. Of an ended
+  /// sequence: after the EOS token or the stop sequence that ended it, and never after the first
+  /// position that no decision committed. Such positions have the EOS token, or stay masked after a
+  /// cancel() or for a model without one. The text to show is [prompt_length, min(committed_prefix,
+  /// answer_end)): it is final, unless the policy rewrites committed tokens.
   index_t answer_end = 0;
   /// Number of masked positions.
   index_t masked = 0;

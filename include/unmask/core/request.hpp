@@ -19,7 +19,9 @@ struct segment {
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `keys`.
   range query;
-  /// Positions whose logits to return (a subrange of `query`), in ascending order.
+  /// Rows of the model's output to return as they are (a subrange of `query`), in ascending order.
+  /// With logits_shift 1 they already begin one position earlier: positions 4 to 11 are decided
+  /// from rows 3 to 10. Position 0 is decided from row 0 with either shift.
   range rows;
   /// Index of the first of these rows in the tensor given to supply().
   index_t first_row = 0;

@@ -366,8 +366,7 @@ template <class Policy>
 void on_stream::workspace<Policy>::cancel(index_t slot) {
   step::slot_status& status = host_.statuses[slot];
   if (status.next.active()) {
-    status.next.end = ending::cancelled;
-    status.report.end = ending::cancelled;
+    status.cancel();
     host_.running[slot] = 0;
     status.report.constraint_met = answers_.has(slot) && answers_.is_met(slot);
     device::check(

@@ -232,8 +232,7 @@ class on_host::workspace {
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {
-      status.next.end = ending::cancelled;
-      status.report.end = ending::cancelled;
+      status.cancel();
       finish(slot, nullptr);
     }
   }

@@ -8,8 +8,9 @@
 namespace UNMASK_NAMESPACE {
 
 /// Ends a sequence once an EOS token and every position left of it are committed. Positions after
-/// it that are still masked become the EOS token without a forward pass. With `whole_block` all
-/// positions of the token's block must be committed, too.
+/// it that are still masked become the EOS token without a forward pass, also between committed
+/// ones; sequence_report::answer_end is the position after the first EOS token. With `whole_block`
+/// all positions of the token's block must be committed, too.
 ///
 /// Reads the answer only, not the prompt, and with constraints nothing left of the last field,
 /// where an EOS token pads another field or is free text. Cost: O(newly committed) a step. Errors:
@@ -164,14 +165,17 @@ struct stop_sequence {
 static_assert(delimiting<stop_sequence<>>);
 
 /// Ends a sequence that is not complete after `steps` forward passes. Positions still masked become
-/// the EOS token if the model has one, and stay masked otherwise.
+/// the EOS token if the model has one, and stay masked otherwise. No decision committed these
+/// tokens: sequence_report::answer_end is at most the first such position, although tokens after it
+/// may be committed.
 /// Range: steps >= 1.
 /// Example: `tokens_per_step + max_steps(2)`, rows a90 b80 c70: `a__` `ab_`.
 struct max_steps {
   index_t steps = 1024;
   static constexpr statistics required = stat::none;
 
-  static constexpr part_label label{"max_steps", "ends after so many forward passes"};
+  static constexpr part_label label{
+      "max_steps", "ends after this number of forward passes; masked positions become EOS"};
   static constexpr knob<max_steps> knobs[] = {{"steps", &max_steps::steps, at_least(1)}};
 
   UNMASK_HD ending stop(const sequence_view& q, auto&) const {

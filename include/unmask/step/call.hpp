@@ -100,15 +100,16 @@ template <class Policy>
   return e;
 }
 
-/// Position behind the answer of a sequence that has come to the end `e`
-/// (sequence_report::answer_end). A stop sequence of a part that does not say where it is ends with
-/// the committed prefix.
+/// Position after the answer of a sequence that has come to the end `e`
+/// (sequence_report::answer_end): at most the committed prefix, before fill() extends it. A stop
+/// sequence of a part that does not say where it is ends with the committed prefix.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t answer_end(const slot_memory<Policy>& m, ending e) {
   const sequence_view& q = m.state->view;
-  index_t end = e == ending::eos_token     ? detail::end_at_eos(q)
-                : e == ending::stop_tokens ? q.committed_prefix
-                                           : q.length;
+  index_t end = q.committed_prefix;
+  if (e == ending::eos_token) {
+    end = math::min(end, detail::end_at_eos(q));
+  }
   detail::for_each_part<Policy, &part_traits::stops>([&](auto part) {
     constexpr std::size_t I = decltype(part)::value;
     if constexpr (delimiting<typename Policy::template part_type<I>>) {

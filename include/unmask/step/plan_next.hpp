@@ -215,10 +215,12 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
       }
       place_members(slot, next);
     });
-    if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
+    if (next.end != ending::running && next.end != ending::complete) {
       apart<Policy>([&] {
         end_of_answer = answer_end(m, next.end);
-        fill(m);
+        if (next.end == ending::eos_token || next.end == ending::stop_tokens) {
+          fill(m);
+        }
       });
     }
     if constexpr (Policy::shadows) {
@@ -234,6 +236,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
   }
   if (next.end != ending::running && next.end != ending::cancelled) {  // which a replay ends with
     apart<Policy>([&] { fill_rest(m); });
+    when<active_parts::rewrites_blocks_now>(m, [&](const auto&) { next.query = {0, q.length}; });
   }
   publish(m, next, end_of_answer);
 }

@@ -179,7 +179,9 @@ class trace_writer {
       if (std::exchange(s.is_due, false)) {
         const sequence_report& report = session.report(s.slot);
         const index_t first = report.last_moved;
-        const range moved = first < 0 ? range{} : range{first, std::max(report.answer_end, first)};
+        const index_t end =
+            report.end == ending::running ? report.answer_end : session.planned(s.slot).query.last;
+        const range moved = first < 0 ? range{} : range{first, std::max(end, first)};
         const bool won = !s.branches.empty() && session.planned(s.slot).winner > 0;
         lines_.step(s,
                     session.candidates(s.slot),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <unmask/named/any_schedule.hpp>
+#include <unmask/named/read_policy.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -165,6 +167,86 @@ TEST(max_steps, ends_a_sequence_and_fills_it) {
   EXPECT_EQ(h.report.forwards, 2);
   EXPECT_EQ(h.report.committed, 2);
   EXPECT_EQ(h.tokens, (tokens_of{1, 1, 3, 3, 3, 3}));
+  EXPECT_EQ(h.report.masked, 0);
+  EXPECT_EQ(h.report.committed_prefix, 6);
+  EXPECT_EQ(h.report.answer_end, 2) << "no decision committed what is after it";
+}
+
+// Shows [shown, min(committed_prefix, answer_end)) after each pass, and marks what decisions
+// committed.
+struct streamed {
+  std::vector<bool> decided;
+  index_t shown = 0;
+
+  template <class Session>
+  void see(Session& s, index_t slot) {
+    for (const commit_entry& c : s.committed(slot)) {
+      decided[std::size_t(c.position)] = true;
+    }
+    see(s.report(slot));
+  }
+  void see(const sequence_report& r) {
+    const index_t end = std::min(r.committed_prefix, r.answer_end);
+    for (; shown < end; ++shown) {
+      EXPECT_TRUE(decided[std::size_t(shown)]) << "position " << shown << " of " << r.answer_end;
+    }
+    if (r.end != ending::running) {
+      const auto first = std::find(decided.begin(), decided.end(), false);
+      EXPECT_LE(r.answer_end, first - decided.begin());
+    }
+  }
+};
+
+// Certain of positions 0, 7, 2, 5, ... in turn: holes remain at every step.
+std::vector<row> scattered_rows() {
+  std::vector<row> rows;
+  for (const double p : {0.95, 0.6, 0.9, 0.55, 0.5, 0.85, 0.45, 0.93}) {
+    rows.push_back(row_with_confidence(p, 1));
+  }
+  return rows;
+}
+
+TEST(answer_end, never_shows_a_token_that_no_decision_committed) {
+  const std::vector<row> rows = scattered_rows();
+  for (const index_t eos : {index_t(3), no_token}) {
+    for (const char* const text : {"tokens_per_step(1)",
+                                   "tokens_per_step(1) + max_steps(3)",
+                                   "tokens_per_step(2) + max_steps(1)",
+                                   "tokens_per_step(1) + max_steps(5) + stop_sequence([2])",
+                                   "tokens_per_step(1) + dual_cache + max_steps(3)",
+                                   "threshold(0.7) + drafts(3) + max_steps(2)",
+                                   "threshold(0.7) + beam(2) + max_steps(2)"}) {
+      for (int cancel_after = 0; cancel_after <= 4; ++cancel_after) {
+        SCOPED_TRACE(std::string(text) + ", EOS " + std::to_string(eos) + ", cancelled after " +
+                     std::to_string(cancel_after));
+        std::vector<token_id> tokens(8, 0);
+        named_session s(read_policy(text),
+                        {.vocab = small_vocab, .mask_token = 4, .eos_token = eos},
+                        tokens,
+                        {.length = 8, .block_length = 8});
+        streamed seen{std::vector<bool>(8, false)};
+        for (int pass = 0;; ++pass) {
+          if (pass == cancel_after) {
+            s.cancel(0);
+            seen.see(s.report());
+          }
+          const auto request = s.next();
+          if (!request) {
+            break;
+          }
+          std::vector<float> logits;
+          for (const segment& part : request->segments) {
+            for (index_t p = part.rows.first; p < part.rows.last; ++p) {
+              logits.insert(logits.end(), rows[std::size_t(p)].begin(), rows[std::size_t(p)].end());
+            }
+          }
+          s.supply(host_logits<float>(logits.data(), request->rows, small_vocab));
+          seen.see(s, 0);
+        }
+        EXPECT_NE(s.report().end, ending::running);
+      }
+    }
+  }
 }
 
 TEST(max_steps, leaves_masks_where_there_is_no_eos_token_to_fill_with) {
@@ -174,6 +256,7 @@ TEST(max_steps, leaves_masks_where_there_is_no_eos_token_to_fill_with) {
   EXPECT_EQ(h.tokens, (tokens_of{1, 4, 4}));
   EXPECT_EQ(h.report.masked, 2);
   EXPECT_EQ(h.report.committed_prefix, 1);
+  EXPECT_EQ(h.report.answer_end, 1);
 }
 
 TEST(max_steps, that_is_just_enough_lets_the_sequence_be_complete) {

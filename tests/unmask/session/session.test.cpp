@@ -133,7 +133,7 @@ TEST(session, with_nothing_editable_is_complete_at_once) {
 TEST(session, that_was_given_nothing_asks_for_nothing) {
   session<greedy> s(small_model, {.sequences = 3, .length = 4, .window = 4});
   EXPECT_FALSE(s.next());
-  EXPECT_EQ(s.report(2).end, ending::running);
+  EXPECT_EQ(s.report(2).end, ending::idle);
   EXPECT_EQ(s.report(2).forwards, 0);
   EXPECT_TRUE(s.committed(1).empty());
   EXPECT_FALSE(s.planned(0).active());
@@ -358,7 +358,7 @@ TEST(session, can_be_cancelled_in_a_slot_that_was_never_started) {
   session<greedy> s(small_model, {.sequences = 2, .length = 3, .window = 3});
   s.cancel(1);
   EXPECT_FALSE(s.next());
-  EXPECT_EQ(s.report(1).end, ending::running);
+  EXPECT_EQ(s.report(1).end, ending::idle);
 }
 
 TEST(session, of_one_token_that_is_the_mask_token_waits_for_its_budget) {

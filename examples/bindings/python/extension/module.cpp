@@ -185,7 +185,8 @@ void bind_values(nb::module_& m) {
              "A stop sequence is committed and everything left of it is, too.")
       .value(
           "max_steps", ending::max_steps, "The number of forward passes it was given is used up.")
-      .value("cancelled", ending::cancelled, "The engine called cancel().");
+      .value("cancelled", ending::cancelled, "The engine called cancel().")
+      .value("idle", ending::idle, "No sequence was started in the slot yet.");
 
   using unmask::segment;
   nb::class_<kept_segment>(m, "Segment", "One sequence's, or one branch's, share of a pass.")
@@ -204,7 +205,9 @@ void bind_values(nb::module_& m) {
       .def_prop_ro(
           "rows",
           [](const kept_segment& s) { return slice_of(s.rows); },
-          "Give back the logits of these rows of the sequence.")
+          "Give back these rows of the model's output as they are: with logits_shift 1 they "
+          "already "
+          "begin one position earlier.")
       .def_prop_ro(
           "query",
           [](const kept_segment& s) { return slice_of(s.query); },
@@ -295,13 +298,15 @@ void bind_values(nb::module_& m) {
       .def_ro("committed", &sequence_report::committed, "Tokens committed by decisions.")
       .def_ro("committed_prefix",
               &sequence_report::committed_prefix,
-              "Every position before this one is committed: safe to stream, unless the policy "
-              "rewrites.")
+              "Every position before this one is committed, or filled with the EOS token by the "
+              "end of the sequence.")
       .def_ro("answer_end",
               &sequence_report::answer_end,
-              "One past the last position of the answer: past the EOS token or the stop "
-              "sequence that ended it, the length otherwise. The text to show ends before the "
-              "lower of this and committed_prefix.")
+              "One past the last position of the answer. While the sequence runs: its length. Of "
+              "an ended sequence: after the EOS token or the stop sequence, and never after the "
+              "first position that no decision committed, such as those that max_steps fills with "
+              "EOS tokens or that cancel() leaves masked. The text to show ends before the lower "
+              "of this and committed_prefix: it is final, unless the policy rewrites.")
       .def_ro("masked", &sequence_report::masked, "Positions still masked.")
       .def_ro("rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked.")
       .def_ro("forced",
@@ -548,7 +553,8 @@ differs. `soft_tokens` is the number of tokens of a row in soft_tokens(); 0 asks
           R"doc(The next forward request, or None when no sequence runs. The same until supply().
 
 With `slots` it has those of these slots only that run, for a limit on the tokens of a pass and for
-paused sequences; the others stay as they are.)doc")
+paused sequences; the others stay as they are. None then says that none of these slots runs, also for
+an empty list.)doc")
       .def("supply",
            &supply,
            "logits"_a.none(),

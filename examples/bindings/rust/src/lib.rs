@@ -393,8 +393,8 @@ impl Session {
         check(unsafe { sys::unmask_next(self.raw(), &mut request) })?;
         Ok(request_of(&request))
     }
-    /// The same for some slots only, of which those that run are in the pass. Not while a request
-    /// is out.
+    /// Like `next`, for some slots only, of which those that run are in the pass. `None` if none of
+    /// them runs, also for no slots. Not while a request is out.
     pub fn next_slots(&mut self, slots: &[usize]) -> Result<Option<Request>> {
         let slots = slots.iter().map(|&s| index("slot", s)).collect::<Result<Vec<i32>>>()?;
         let mut request = empty_request();
@@ -494,7 +494,8 @@ impl Session {
                 2 => Ending::EosToken,
                 3 => Ending::StopTokens,
                 4 => Ending::MaxSteps,
-                _ => Ending::Cancelled,
+                5 => Ending::Cancelled,
+                _ => Ending::Idle,
             },
             forwards: r.forwards as usize,
             committed: r.committed as usize,

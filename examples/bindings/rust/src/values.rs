@@ -139,7 +139,8 @@ pub struct Segment {
     pub query: Range<usize>,
     /// They attend to these.
     pub keys: Range<usize>,
-    /// Return the logits of these.
+    /// Return these rows of the model's output as they are: with `logits_shift` 1 they already begin
+    /// one position earlier.
     pub rows: Range<usize>,
     /// Index of the first of them in the tensor.
     pub first_row: usize,
@@ -178,6 +179,8 @@ pub enum Ending {
     StopTokens,
     MaxSteps,
     Cancelled,
+    /// No sequence was started in the slot yet.
+    Idle,
 }
 
 /// The name that it has in C++, C and Python: "complete".
@@ -190,6 +193,7 @@ impl fmt::Display for Ending {
             Ending::StopTokens => "stop_tokens",
             Ending::MaxSteps => "max_steps",
             Ending::Cancelled => "cancelled",
+            Ending::Idle => "idle",
         })
     }
 }
@@ -202,7 +206,8 @@ pub struct Report {
     pub forwards: usize,
     /// Tokens committed by decisions.
     pub committed: usize,
-    /// Every position before this one is committed.
+    /// Every position before this one is committed, or filled with the EOS token by the end of the
+    /// sequence.
     pub committed_prefix: usize,
     pub masked: usize,
     pub rewritten: usize,
@@ -210,8 +215,10 @@ pub struct Report {
     pub invalid_rows: usize,
     /// Rows that truncation has read twice.
     pub second_reads: usize,
-    /// One behind the last position of the answer: behind the EOS token or the stop sequence that
-    /// ended it, the length otherwise. The text to show ends before the lower of this and
+    /// One past the last position of the answer. While the sequence runs: its length. Of an ended
+    /// sequence: after the EOS token or the stop sequence, and never after the first position that
+    /// no decision committed, such as those that `max_steps` fills with EOS tokens or that
+    /// `cancel()` leaves masked. The text to show ends before the lower of this and
     /// `committed_prefix`.
     pub answer_end: usize,
     /// Candidates that a constraint refused and that stayed as they were.

@@ -84,6 +84,28 @@ fn a_report_says_where_the_answer_ends() {
     assert_eq!(report.to_string(), "stop_tokens, forwards=1, committed=16, masked=0");
 }
 
+/// One token is committed, in the middle; the end fills the others with EOS tokens, or leaves masks.
+#[test]
+fn the_answer_ends_before_what_no_decision_committed() {
+    for cancels in [false, true] {
+        let policy = if cancels { "tokens_per_step(1)" } else { "tokens_per_step(1) + max_steps(1)" };
+        let mut session = Session::new(policy, &options()).unwrap();
+        assert_eq!(session.report(0).unwrap().end, Ending::Idle);
+        let sequence = Sequence { block_length: LENGTH, ..Sequence::default() };
+        session.start(0, vec![MASK; LENGTH], &sequence).unwrap();
+        session.next().unwrap().unwrap();
+        let mut rows = vec![0.0; LENGTH * VOCAB];
+        rows[7 * VOCAB] = 9.0;
+        session.supply(Rows::f32(&rows, VOCAB)).unwrap();
+        if cancels {
+            session.cancel(0).unwrap();
+        }
+        let report = session.report(0).unwrap();
+        assert_eq!(report.end, if cancels { Ending::Cancelled } else { Ending::MaxSteps });
+        assert_eq!((report.committed, report.answer_end), (1, 0));
+    }
+}
+
 #[test]
 fn a_report_shows_invalid_rows_and_forced_commits() {
     let report = report_after_a_pass("threshold(0.5)", true);

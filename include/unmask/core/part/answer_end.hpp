@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 /// A stopping part that determines where the answer ends: `answer_end(sequence) -> index_t`, one
 /// past the last position of the answer within the committed prefix; `sequence.length` if nothing
 /// there ends it. Called once, when the sequence has ended, whichever part ended it: the lowest
-/// position of all parts is sequence_report::answer_end.
+/// position of all parts is sequence_report::answer_end, at most the committed prefix.
 template <class P>
 concept delimiting = stopping<P> && requires(const P& p, const sequence_view& q) {
   { p.answer_end(q) } -> std::same_as<index_t>;
