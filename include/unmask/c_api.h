@@ -110,8 +110,8 @@ enum unmask_attentions {
 /// Bits of unmask_options::flags.
 enum unmask_flags {
   UNMASK_NO_FILES = 1,          ///< no text of a policy may name a file: for texts from others
-  UNMASK_CAUSAL_ATTENTION = 2,  ///< the engine runs segments with UNMASK_CAUSAL; options only
-  UNMASK_SHADOW_ATTENTION = 4   ///< and those with UNMASK_SHADOW; options only
+  UNMASK_CAUSAL_ATTENTION = 2,  ///< the engine runs segments with UNMASK_CAUSAL
+  UNMASK_SHADOW_ATTENTION = 4   ///< the engine runs segments with UNMASK_SHADOW
 };
 
 /// A session: slots that decode with one policy. Opaque.
@@ -320,15 +320,16 @@ typedef struct unmask_plan {
 UNMASK_API uint32_t unmask_abi_version(void);
 /// The version of the sources that the library was built from, "0.1.0".
 UNMASK_API const char* unmask_version(void);
-/// Message of the last failed call of this thread; "" before the first. Valid until the next call
-/// of this thread that fails, or the end of the thread.
+/// Message of the last failed call of this thread; "" before the first, and never empty after it.
+/// Valid until the next call of this thread that fails, or the end of the thread.
 UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);
-/// Checks a policy's text: the status and error of unmask_create() for a session on the host with
-/// valid options.
+/// Checks a policy's text: the status and error of unmask_create() for a session on the host whose
+/// options are valid, with layers and with every kind of attention.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);
-/// The same for a session with these unmask_options::flags.
+/// Like unmask_check_policy(), for a session with these unmask_options::flags: without
+/// UNMASK_CAUSAL_ATTENTION a policy that needs it is refused.
 UNMASK_API unmask_status unmask_check_policy_with(const char* policy, uint32_t flags);
 
 /// Requirements of sequences of one shape under a policy.

@@ -29,7 +29,7 @@ typedef struct unmask_byte_automaton {
   const uint32_t* next;      ///< [states][256]: the state after each byte, or UINT32_MAX
   const uint8_t* accepting;  ///< [states]: not 0 where a string may end
   uint32_t start;            ///< the state before the first byte
-  uint32_t reserved;         ///< 0
+  uint32_t reserved;         ///< must be 0
 } unmask_byte_automaton;
 /// Initialises unmask_byte_automaton with its defaults.
 #define UNMASK_BYTE_AUTOMATON_INIT {(uint32_t)sizeof(unmask_byte_automaton), 0, NULL, NULL, 0, 0}

@@ -929,7 +929,7 @@ TEST(c_api, opens_no_file_for_a_text_from_others) {
                UNMASK_INVALID_ARGUMENT,
                {"names a file, which it may not"});
   EXPECT_EQ(unmask_check_policy_with("threshold", UNMASK_NO_FILES), UNMASK_OK);
-  expect_fails(unmask_check_policy_with("threshold", 2), UNMASK_INVALID_ARGUMENT, {"flags", "2"});
+  expect_fails(unmask_check_policy_with("threshold", 8), UNMASK_INVALID_ARGUMENT, {"flags", "8"});
 }
 
 TEST(c_api, counts_rows_that_truncation_reads_twice) {
@@ -1167,21 +1167,35 @@ TEST(c_api, checks_a_policy_as_it_makes_one) {
                                   "adaptive_threshold + edit_committed",
                                   "es_dllm + max_steps(9)",
                                   "es_dllm + lookahead",
+                                  "linear_spec",
+                                  "wino",
                                   "threshold + early_skip + remask_current_below + sampling",
                                   "calibrated_threshold('no/such/file')",
                                   "canvas + edit_committed + entropy_bound",
                                   "sampling + top_p(0.9) + edit_committed + tokens_per_step",
                                   "stop_sequence([1, 2], 3) + max_steps(9) + tokens_per_step"};
+  constexpr std::uint32_t attentions = UNMASK_CAUSAL_ATTENTION | UNMASK_SHADOW_ATTENTION;
   for (const char* const policy : policies) {
-    unmask_session* s = nullptr;
-    const unmask_status created = unmask_create(policy, &o, &s);
-    unmask_destroy(s);
-    const std::string why = created == UNMASK_OK ? "" : unmask_last_error();
-    EXPECT_EQ(unmask_check_policy(policy), created) << policy;
-    if (created != UNMASK_OK) {
-      EXPECT_EQ(unmask_last_error(), why);
+    for (std::uint32_t flags = 0; flags < 8; ++flags) {
+      o.flags = flags;
+      unmask_session* s = nullptr;
+      const unmask_status created = unmask_create(policy, &o, &s);
+      unmask_destroy(s);
+      const std::string why = created == UNMASK_OK ? "" : unmask_last_error();
+      EXPECT_EQ(unmask_check_policy_with(policy, flags), created) << policy << ", flags " << flags;
+      EXPECT_EQ(created == UNMASK_OK ? why : unmask_last_error(), why);
+      if (flags == attentions) {
+        EXPECT_EQ(unmask_check_policy(policy), created) << policy;
+        EXPECT_EQ(created == UNMASK_OK ? why : unmask_last_error(), why);
+      }
     }
   }
+  EXPECT_EQ(unmask_check_policy_with("linear_spec", UNMASK_CAUSAL_ATTENTION), UNMASK_OK);
+  expect_fails(unmask_check_policy_with("linear_spec", UNMASK_SHADOW_ATTENTION),
+               UNMASK_INVALID_ARGUMENT,
+               {"causal"});
+  EXPECT_EQ(unmask_check_policy_with("wino", UNMASK_SHADOW_ATTENTION), UNMASK_OK);
+  expect_fails(unmask_check_policy_with("wino", 0), UNMASK_INVALID_ARGUMENT, {"shadow"});
 }
 
 TEST(c_api, decides_on_its_own_for_no_policy_that_wants_a_loop) {

@@ -187,6 +187,10 @@ TEST(c_constraints, refuse_with_the_reason) {
   EXPECT_EQ(unmask_constraint_new(&a, v, &limits, &c), UNMASK_INVALID_ARGUMENT);
   EXPECT_NE(std::strstr(unmask_last_error(), "unmask_constraint_limits::states"), nullptr)
       << unmask_last_error();
+  unmask_byte_automaton later = a;
+  later.reserved = 7;
+  EXPECT_EQ(unmask_constraint_new(&later, v, nullptr, &c), UNMASK_INVALID_ARGUMENT);
+  EXPECT_STREQ(unmask_last_error(), "automaton->reserved must be 0, got 7");
   EXPECT_EQ(c, nullptr);
   EXPECT_EQ(unmask_constraint_read("/no/such.dfa", v, nullptr, &c), UNMASK_FAILED);
   EXPECT_STREQ(unmask_last_error(), "/no/such.dfa: cannot be read");

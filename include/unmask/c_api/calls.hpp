@@ -70,13 +70,9 @@ inline unmask::sequence_shape shape_of(const unmask_sequence& q) {
           .sequence = q.sequence};
 }
 
-// Checks unmask_options::flags, or those of a text.
-inline void check_flags(std::uint32_t flags, const char* name, bool of_options) {
-  const std::uint32_t others = of_options ? UNMASK_CAUSAL_ATTENTION | UNMASK_SHADOW_ATTENTION : 0;
-  unmask::check_argument((flags & ~(others | UNMASK_NO_FILES)) == 0,
-                         name,
-                         flags,
-                         of_options ? "a sum of unmask_flags" : "0 or UNMASK_NO_FILES");
+inline void check_flags(std::uint32_t flags, const char* name) {
+  constexpr std::uint32_t all = UNMASK_NO_FILES | UNMASK_CAUSAL_ATTENTION | UNMASK_SHADOW_ATTENTION;
+  unmask::check_argument((flags & ~all) == 0, name, flags, "a sum of unmask_flags");
 }
 
 // The options that do not depend on the policy; throws for those that no session has.
@@ -96,7 +92,7 @@ inline unmask_options checked(const unmask_options* options) {
                          "null where options->memory_space is UNMASK_HOST");
   unmask::check_argument(
       o.threads >= 1 && o.threads <= 1024, "options->threads", o.threads, "in [1, 1024]");
-  check_flags(o.flags, "options->flags", true);
+  check_flags(o.flags, "options->flags");
   unmask::validate(model_of(o));
   return o;
 }
@@ -190,7 +186,7 @@ const char* unmask_version(void) {
 }
 
 const char* unmask_last_error(void) {
-  return last_error.c_str();
+  return last_error;
 }
 
 const char* unmask_describe_parts(void) {
@@ -203,18 +199,19 @@ const char* unmask_describe_parts(void) {
 }
 
 unmask_status unmask_check_policy(const char* policy) {
-  return unmask_check_policy_with(policy, 0);
+  return unmask_check_policy_with(policy, UNMASK_CAUSAL_ATTENTION | UNMASK_SHADOW_ATTENTION);
 }
 
 unmask_status unmask_check_policy_with(const char* policy, std::uint32_t flags) {
   return guarded([&] {
     const char* const text = &needed(policy, "policy");
-    check_flags(flags, "flags", false);
-    const unmask::model_info model{.vocab = 2,
-                                   .mask_token = 1,
-                                   .layers = 1,
-                                   .causal_attention = true,
-                                   .shadow_attention = true};
+    check_flags(flags, "flags");
+    unmask_options options = UNMASK_OPTIONS_INIT;
+    options.vocab = 2;
+    options.mask_token = 1;
+    options.layers = 1;
+    options.flags = flags;
+    const unmask::model_info model = model_of(options);
     const unmask::session_capacity capacity{.length = 1, .window = 1};
     const auto replay = replay_of(text, flags);
     const unmask::named_policy parts =

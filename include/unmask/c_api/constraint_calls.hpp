@@ -68,6 +68,7 @@ unmask_status unmask_constraint_new(const unmask_byte_automaton* automaton,
         known_part_of(automaton, UNMASK_BYTE_AUTOMATON_INIT, "automaton");
     check_field(a.next != nullptr, "automaton", "next", "null", "a pointer");
     check_field(a.accepting != nullptr, "automaton", "accepting", "null", "a pointer");
+    check_field(a.reserved == 0, "automaton", "reserved", a.reserved, "0");
     const unmask::byte_automaton bytes{
         {a.next, std::size_t{256} * a.states}, {a.accepting, a.states}, a.start};
     return unmask::constraint(bytes, needed(vocabulary, "vocabulary").words, limits_of(limits));

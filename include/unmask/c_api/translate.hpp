@@ -19,7 +19,9 @@
 /// of spans to pointers.
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-inline thread_local std::string last_error;
+inline thread_local std::string last_message;
+// last_message, or a static text where there was no memory for it.
+inline thread_local const char* last_error = "";
 
 // The names of arguments in messages; a longer name before its beginning.
 inline constexpr name_elsewhere names_in_c[] = {
@@ -39,9 +41,10 @@ inline constexpr name_elsewhere names_in_c[] = {
 
 inline unmask_status fail(unmask_status status, const char* what) noexcept {
   try {
-    last_error = renamed(what, names_in_c);
+    last_message = renamed(what, names_in_c);
+    last_error = last_message.c_str();
   } catch (...) {
-    last_error.clear();
+    last_error = "out of memory while the message of an error was made";
   }
   return status;
 }

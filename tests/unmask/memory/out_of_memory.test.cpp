@@ -245,6 +245,43 @@ TEST(OutOfMemory, IsAStatusInC) {
   EXPECT_EQ(live_allocations, before);
 }
 
+// A call whose message cannot be made has one all the same.
+TEST(OutOfMemory, LeavesNoErrorWithoutAMessageInC) {
+  if (!counts_allocations) {
+    GTEST_SKIP() << "operator new is the sanitizer's";
+  }
+  const unmask_options options = options_in_c();
+  unmask_session* const none = nullptr;
+  const std::vector<std::function<unmask_status()>> refused = {
+      [&] { return unmask_check_policy("there_is_no_part_of_this_name_and_no_word_near_it"); },
+      [&] { return unmask_check_policy_with("threshold(0.9)", 1U << 30U); },
+      [&] {
+        unmask_session* s = nullptr;
+        return unmask_create("threshold(0.9) + threshold(0.8)", &options, &s);
+      },
+      [&] { return unmask_cancel(none, 0); }};
+  for (std::size_t k = 0; k < refused.size(); ++k) {
+    std::string last;
+    for (long failures = 0;; ++failures) {
+      failing_allocation = failures;
+      const unmask_status status = refused[k]();
+      const bool has_failed = failing_allocation < 0;
+      failing_allocation = -1;
+      EXPECT_NE(status, UNMASK_OK);
+      last = unmask_last_error();
+      EXPECT_FALSE(last.empty()) << "call " << k << ", allocation " << failures;
+      if (!has_failed || ::testing::Test::HasFailure()) {
+        EXPECT_EQ(status, UNMASK_INVALID_ARGUMENT);
+        break;
+      }
+      if (status == UNMASK_OUT_OF_MEMORY) {
+        EXPECT_EQ(last.rfind("out of memory", 0), 0U) << last;
+      }
+    }
+    EXPECT_NE(last.rfind("out of memory", 0), 0U) << last;
+  }
+}
+
 // A recording in C in which every allocation fails once is the one in which none does. Its starts
 // allocate, its steps do not.
 TEST(OutOfMemory, LeavesARecordingInCWhole) {

@@ -144,7 +144,8 @@ pub fn check_policy(policy: &str) -> Result<()> {
 /// The same for a text from others, which may name no file: [`Options::files`].
 pub fn check_policy_without_files(policy: &str) -> Result<()> {
     let policy = c_text("policy", policy)?;
-    check(unsafe { sys::unmask_check_policy_with(policy.as_ptr(), sys::NO_FILES) })
+    let flags = sys::NO_FILES | sys::CAUSAL_ATTENTION | sys::SHADOW_ATTENTION;
+    check(unsafe { sys::unmask_check_policy_with(policy.as_ptr(), flags) })
 }
 
 /// Scores of keys, one a row: their products with the mean query of the decided blocks, all heads
