@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <new>
 #include <numeric>
 #include <queue>
@@ -51,10 +52,13 @@ class server {
         session_.supply(forward(*wanted));
       } catch (const std::bad_alloc&) {  // no memory for so large a pass: a smaller one
         if (most_positions_ <= length) {
-          throw;
+          fail("the engine is out of memory");
+        } else {
+          most_positions_ = std::max(most_positions_ / 2, length);
+          session_.abandon();
         }
-        most_positions_ = std::max(most_positions_ / 2, length);
-        session_.abandon();
+      } catch (const std::exception& e) {
+        fail(e.what());
       }
     }
   }
@@ -114,6 +118,17 @@ class server {
       batch.push_back({tokens.back(), std::size_t(s.rows.first), std::size_t(s.rows.last)});
     }
     return {engine_.forward(batch).data, wanted.rows, vocab_};
+  }
+
+  // The engine failed: the requests of the pass end and say so, the others go on.
+  void fail(const char* why) {
+    for (const unmask::segment& s : session_.cancel_request()) {
+      request& r = running_[std::size_t(s.slot)];
+      if (!r.prompt.empty()) {  // a slot with branches has several segments
+        std::printf("%-40s the engine failed: %s\n", r.prompt.c_str(), why);
+        r.prompt.clear();
+      }
+    }
   }
 
   void finish(request& r, const unmask::sequence_report& report) {
