@@ -30,6 +30,13 @@ UNMASK_NAMED_SESSION(, float)
 UNMASK_NAMED_SESSION(, bfloat16)
 UNMASK_NAMED_SESSION(, float16)
 template class session<named_policy>;
+template <class OwnParts, std::size_t Bytes>
+const char
+    compile_this_file_and_unmask_compiled_with_the_same_UNMASK_OWN_PARTS<OwnParts, Bytes>::linked =
+        0;
+template struct compile_this_file_and_unmask_compiled_with_the_same_UNMASK_OWN_PARTS<
+    own_parts,
+    detail::bytes_of(own_parts{})>;
 #  endif
 
 namespace host {

@@ -165,6 +165,145 @@ struct enough {
   }
 };
 
+/// A commit rule that counts in stop(), which also ends the sequence and the answer, what commits()
+/// reads.
+struct hurrying {
+  float from = 0.9F;
+  index_t most = 12;
+  struct sequence_state {
+    index_t stops = 0;
+  };
+  static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{"hurrying", "a threshold that falls, and an end"};
+  static constexpr knob<hurrying> knobs[] = {{"from", &hurrying::from, unmask::within(0, 1)},
+                                             {"most", &hurrying::most, unmask::at_least(1)}};
+  UNMASK_HD bool commits(const auto& c, const unmask::rank_info&, auto& context) const {
+    return c.confidence() > from - 0.05F * static_cast<float>(context.sequence.stops);
+  }
+  UNMASK_HD unmask::ending stop(const unmask::sequence_view&, auto& context) const {
+    return ++context.sequence.stops >= most ? unmask::ending::stop_tokens : unmask::ending::running;
+  }
+  UNMASK_HD index_t answer_end(const unmask::sequence_view& q) const {
+    return unmask::math::max(q.prompt_length, q.committed_prefix - 1);
+  }
+};
+
+/// A commit rule with a filter that reads neighbours, state at positions and a reduction.
+struct calm_beside {
+  float value = 0.6F;
+  float gain = 0.1F;
+  static constexpr statistics required = stat::confidence | stat::entropy;
+  static constexpr part_label label{"calm_beside", "a threshold that rises with neighbours"};
+  static constexpr knob<calm_beside> knobs[] = {
+      {"value", &calm_beside::value, unmask::within(0, 1)},
+      {"gain", &calm_beside::gain, unmask::within(0, 1)}};
+  struct position_state {
+    float mean = 0.0F;
+  };
+  struct step_reduction {
+    index_t seen = 0;
+    UNMASK_HD void merge(const step_reduction& other) { seen += other.seen; }
+  };
+  UNMASK_HD step_reduction reduce(const auto&, auto&) const { return {1}; }
+  UNMASK_HD unmask::filter_result filter(const auto& c, const auto& beside, auto& context) const {
+    const float left = beside.left.valid() ? beside.left.entropy() : 0.0F;
+    const float right = beside.right.valid() ? beside.right.entropy() : 0.0F;
+    context.state.mean = 0.5F * (context.state.mean + 0.5F * (left + right));
+    return left > c.entropy() && right > c.entropy() ? unmask::filter_result::keep
+           : left > 1.2F                             ? unmask::filter_result::ranked_last
+                                                     : unmask::filter_result::keep;
+  }
+  UNMASK_HD bool commits(const auto& c, const unmask::rank_info&, auto& context) const {
+    return c.confidence() > value + gain * context.state.mean &&
+           context.step_reduction.seen % 3 != 0;
+  }
+};
+
+/// A ranking that is also a schedule and a stop.
+struct outwards {
+  index_t steps = 7;
+  static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{"outwards", "from the middle of the answer, which is a block"};
+  static constexpr knob<outwards> knobs[] = {{"steps", &outwards::steps, unmask::at_least(1)}};
+  UNMASK_HD float score(const auto& c, const auto& context) const {
+    const auto& q = *context.at.view;
+    const index_t from_middle = 2 * c.position - q.prompt_length - q.length;
+    return -static_cast<float>(from_middle < 0 ? -from_middle : from_middle) + c.confidence();
+  }
+  UNMASK_HD void schedule(unmask::sequence_view& q, unmask::plan& next, auto&) const {
+    unmask::no_state none;
+    unmask::single_block{}.schedule(q, next, none);
+  }
+  UNMASK_HD unmask::ending stop(const unmask::sequence_view& q, auto&) const {
+    return q.step >= steps ? unmask::ending::max_steps : unmask::ending::running;
+  }
+  [[nodiscard]] index_t reach(const unmask::sequence_shape& g) const {
+    return unmask::single_block{}.reach(g);
+  }
+};
+
+/// A ranking that is also a commit rule and a filter of its own.
+struct pickiest {
+  float least = 0.3F;
+  static constexpr statistics required = stat::margin | stat::confidence;
+  static constexpr part_label label{"pickiest", "by margin, those above a bound"};
+  static constexpr knob<pickiest> knobs[] = {{"least", &pickiest::least, unmask::within(0, 1)}};
+  UNMASK_HD float score(const auto& c) const { return c.margin(); }
+  UNMASK_HD bool commits(const auto& c, const unmask::rank_info& r) const {
+    return c.confidence() > least && r.rank < 3;
+  }
+  UNMASK_HD unmask::filter_result filter(const auto& c, const auto&) const {
+    return c.position % 5 == 4 ? unmask::filter_result::ranked_last : unmask::filter_result::keep;
+  }
+};
+
+/// A commit rule that is also a schedule, and waits.
+struct waits_and_takes {
+  index_t passes = 2;
+  static constexpr statistics required = stat::confidence;
+  static constexpr part_label label{"waits_and_takes", "commits two after some passes"};
+  static constexpr knob<waits_and_takes> knobs[] = {
+      {"passes", &waits_and_takes::passes, unmask::at_least(0)}};
+  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const unmask::sequence_shape&) const {
+    return passes;
+  }
+  UNMASK_HD bool commits(const auto&, const unmask::rank_info& r, const auto& context) const {
+    return context.at.step >= passes && r.rank < 2;
+  }
+  UNMASK_HD void schedule(unmask::sequence_view& q, unmask::plan& next, auto&) const {
+    unmask::no_state none;
+    unmask::single_block{}.schedule(q, next, none);
+  }
+  [[nodiscard]] index_t reach(const unmask::sequence_shape& g) const {
+    return unmask::single_block{}.reach(g);
+  }
+};
+
+/// A cache that is also a stop and a filter, and whose limits need the model.
+struct half_and_half {
+  index_t period = 2;
+  static constexpr statistics required = stat::none;
+  static constexpr part_label label{"half_and_half", "every second pass runs everything"};
+  static constexpr knob<half_and_half> knobs[] = {
+      {"period", &half_and_half::period, unmask::at_least(1)}};
+  void check(const unmask::sequence_shape&, const unmask::model_info& m) const {
+    unmask::check_argument(
+        period < m.vocab, "half_and_half::period", period, "less than the vocabulary");
+  }
+  UNMASK_HD void set_query(const unmask::sequence_view& q, unmask::plan& next, auto&) const {
+    if (q.step % period != 0) {
+      next.query = next.score;
+    }
+  }
+  UNMASK_HD unmask::ending stop(const unmask::sequence_view& q, auto&) const {
+    return q.step >= 9 * period ? unmask::ending::max_steps : unmask::ending::running;
+  }
+  UNMASK_HD unmask::filter_result filter(const auto& c, const auto& context) const {
+    return (c.position + context.at.step) % 4 == 0 ? unmask::filter_result::ranked_last
+                                                   : unmask::filter_result::keep;
+  }
+};
+
 }  // namespace own
 
 namespace unmask {
@@ -177,5 +316,11 @@ using own_parts = part_list<own::swaying,
                             own::in_one_go,
                             own::every_third,
                             own::around_the_surest,
-                            own::enough>;
+                            own::enough,
+                            own::hurrying,
+                            own::calm_beside,
+                            own::outwards,
+                            own::pickiest,
+                            own::waits_and_takes,
+                            own::half_and_half>;
 }

@@ -78,8 +78,24 @@
 #  endif
 #endif
 
-/// The versioned namespace: types of two versions can live in one program.
-#define UNMASK_NAMESPACE unmask::inline v0_1
+/// An installation with user-defined parts has their header and defines this.
+#if defined(UNMASK_INSTALLED_OWN_PARTS) && !defined(UNMASK_OWN_PARTS)
+#  define UNMASK_OWN_PARTS <unmask/installed_own_parts.hpp>
+#endif
+
+/// The versioned namespace: types of two versions can live in one program, and so can types with
+/// user-defined parts (named/own_parts.hpp) and types without or, with another
+/// UNMASK_OWN_PARTS_TAG, with others.
+#if !defined(UNMASK_OWN_PARTS)
+#  define UNMASK_NAMESPACE unmask::inline v0_1
+#else
+#  if !defined(UNMASK_OWN_PARTS_TAG)
+#    define UNMASK_OWN_PARTS_TAG own_parts
+#  endif
+#  define UNMASK_PASTE_WITH(tag) with_##tag
+#  define UNMASK_WITH(tag) UNMASK_PASTE_WITH(tag)
+#  define UNMASK_NAMESPACE unmask::inline v0_1::inline UNMASK_WITH(UNMASK_OWN_PARTS_TAG)
+#endif
 
 static_assert(UNMASK_VERSION_MAJOR == 0 && UNMASK_VERSION_MINOR == 1,
               "UNMASK_NAMESPACE must name the version in version.hpp");

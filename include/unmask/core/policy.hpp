@@ -118,6 +118,27 @@ inline constexpr bool has_stage =
     truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> ||
     block_rewriting<P>;
 
+template <class P>
+concept declares_required = requires {
+  requires std::bool_constant<(static_cast<void>(statistics{P::required}), true)>::value;
+};
+
+// None for a type that is no part, which has its message.
+template <class P, bool Declares = declares_required<P>>
+struct proper_parts_in : parts_in<P> {};
+template <class P>
+struct proper_parts_in<P, false> {
+  using type = type_list<>;
+};
+
+// A part without functions that a step calls may have one with nearly the right name.
+template <class P>
+consteval void check_spelling_of_part() {
+  if constexpr (__is_class(P) && !has_stage<P>) {
+    check_spelling<P>();
+  }
+}
+
 template <class P, class Parts>
 consteval void check_composition() {
   if constexpr (choosy<P, Parts>) {
@@ -218,10 +239,11 @@ struct constants_of<type_list<Part...>> {
 /// schedule (semi_autoregressive if there is none); edits and stops may repeat and apply in written
 /// order. A policy is a value: it can be copied, changed, and differ for each sequence.
 template <class... Parts>
-class policy : public detail::constants_of<
-                   typename detail::joined<typename detail::parts_in<Parts>::type...>::type> {
+class policy
+    : public detail::constants_of<
+          typename detail::joined<typename detail::proper_parts_in<Parts>::type...>::type> {
   using constants = detail::constants_of<
-      typename detail::joined<typename detail::parts_in<Parts>::type...>::type>;
+      typename detail::joined<typename detail::proper_parts_in<Parts>::type...>::type>;
 
  public:
   using typename constants::part_list;
@@ -234,14 +256,35 @@ class policy : public detail::constants_of<
   static_assert(
       (__is_trivially_copyable(Parts) && ...),
       "a part must be trivially copyable: no pointers to owned memory, no virtual functions");
-  static_assert((requires { Parts::required; } && ...),
+  static_assert((detail::declares_required<Parts> && ...),
                 "a part must declare what it reads: static constexpr statistics required = ...");
 
   /// A policy of these parts, in any order.
   constexpr policy(const Parts&... parts)  // NOLINT(google-explicit-constructor): a one-part policy
     requires(sizeof...(Parts) > 0)
       : parts_{{parts}...} {
+    if constexpr ((detail::declares_required<Parts> && ...)) {
+      check();
+    }
+  }
+
+  /// Part I of part_list.
+  template <std::size_t I>
+  [[nodiscard]] UNMASK_HD constexpr const part_type<I>& part_at() const {
+    return at<I, 0>();
+  }
+  /// Part I as given to the constructor, where rules joined by && and || are one.
+  template <std::size_t I>
+  [[nodiscard]] constexpr const auto& given() const {
+    return detail::get_indexed<I,
+                               typename detail::element_at<I, detail::type_list<Parts...>>::type>(
+        parts_);
+  }
+
+ private:
+  static constexpr void check() {
     []<class... Part>(detail::type_list<Part...>) {
+      static_assert(((detail::check_spelling_of_part<Part>(), true) && ...));
       static_assert(((detail::check_part_functions<Part>(), true) && ...));
     }(part_list{});
     static_assert(((detail::is_meant_to_rank<Parts> ? 1 : 0) + ... + 0) == 1,
@@ -263,20 +306,6 @@ class policy : public detail::constants_of<
     }(part_list{});
   }
 
-  /// Part I of part_list.
-  template <std::size_t I>
-  [[nodiscard]] UNMASK_HD constexpr const part_type<I>& part_at() const {
-    return at<I, 0>();
-  }
-  /// Part I as given to the constructor, where rules joined by && and || are one.
-  template <std::size_t I>
-  [[nodiscard]] constexpr const auto& given() const {
-    return detail::get_indexed<I,
-                               typename detail::element_at<I, detail::type_list<Parts...>>::type>(
-        parts_);
-  }
-
- private:
   template <std::size_t I, std::size_t Top>
   [[nodiscard]] UNMASK_HD constexpr const part_type<I>& at() const {
     return find<I, Top, 0>();

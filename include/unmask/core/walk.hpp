@@ -126,13 +126,16 @@ template <bool part_traits::* Does, class Policy>
 }
 
 /// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
-/// commit rule declares.
+/// commit rule declares. The passes of a schedule that decides alone are among those of
+/// most_idle().
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const sequence_shape& g) {
   std::int64_t most = 0;
   for_each_part<Policy, &part_traits::commits>([&](auto at) {
-    const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
-    most = own > most ? own : most;
+    if constexpr (!traits_of<typename Policy::template part_type<decltype(at)::value>>.idles) {
+      const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
+      most = own > most ? own : most;
+    }
   });
   return most;
 }

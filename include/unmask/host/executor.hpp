@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/check.hpp>
 #include <unmask/core/types.hpp>
 
 #include <concepts>
@@ -30,10 +31,11 @@ class task {
 
 /// Runs independent pieces of work on any threads.
 ///
-/// `run(count, work)` calls work(i) once for every 0 <= i < count and returns when all calls have
-/// returned; their writes are then visible to the caller. `concurrency()` >= 1 is the number of
-/// calls that may run at a time; it determines the size of the pieces, never a result. An engine
-/// can lend its own threads in five lines:
+/// `run(count, work)` with count >= 1 calls work(i) once for every 0 <= i < count and returns when
+/// all calls have returned; their writes are then visible to the caller. `concurrency()`, in [1,
+/// 65536], is the number of calls that may run at a time. It is asked once, when a session is made,
+/// and determines the size of the pieces, never a result. Errors: std::invalid_argument for another
+/// concurrency(). An engine can lend its own threads in five lines:
 ///
 ///     struct engine_executor {
 ///       engine::pool& pool;
@@ -66,31 +68,41 @@ class executor_ref {
   executor_ref()
       : executor_ref(serially()) {}
 
-  /// A reference to `e`.
+  /// A reference to `e`, whose concurrency() is that of now.
   template <executor E>
     requires(!std::same_as<std::remove_cvref_t<E>, executor_ref>)
   executor_ref(E& e)  // NOLINT(google-explicit-constructor): a reference, like any other
       : object_(const_cast<void*>(static_cast<const void*>(__builtin_addressof(e))))
-      , concurrency_([](void* object) {
-        return static_cast<index_t>(static_cast<E*>(object)->concurrency());
-      })
+      , concurrency_(checked(static_cast<index_t>(e.concurrency())))
       , run_([](void* object, index_t count, task work) {
         static_cast<E*>(object)->run(count, work);
       }) {}
 
   /// Number of calls that may run at a time.
-  [[nodiscard]] index_t concurrency() const { return concurrency_(object_); }
-  /// Calls work(i) once for every 0 <= i < count.
-  void run(index_t count, task work) const { run_(object_, count, work); }
+  [[nodiscard]] index_t concurrency() const { return concurrency_; }
+  /// Calls work(i) once for every 0 <= i < count; without any, the executor is not called.
+  void run(index_t count, task work) const {
+    if (count > 0) {
+      run_(object_, count, work);
+    }
+  }
 
  private:
+  static constexpr index_t most_concurrency = 65536;
+  [[nodiscard]] static index_t checked(index_t concurrency) {
+    check_argument(concurrency >= 1 && concurrency <= most_concurrency,
+                   "concurrency() of the executor",
+                   concurrency,
+                   "in [1, 65536]");
+    return concurrency;
+  }
   [[nodiscard]] static serial_executor& serially() {
     static serial_executor stateless;
     return stateless;
   }
 
   void* object_;
-  index_t (*concurrency_)(void*);
+  index_t concurrency_;
   void (*run_)(void*, index_t, task);
 };
 

@@ -36,7 +36,7 @@ struct any_cache {
   using step_reduction = rules::step_reductions;
   static constexpr statistics required = rules::required | key_eviction::required;
 
-  UNMASK_LIBRARY void check(const sequence_shape& g) const;
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
 
   [[nodiscard]] statistics required_now() const {
     return rule.required_now() | (drops_keys ? key_eviction::required : stat::none);
@@ -94,8 +94,8 @@ struct any_cache {
 static_assert(picking<any_cache> && evicting<any_cache> && reviewing<any_cache>);
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void any_cache::check(const sequence_shape& g) const {
-  rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+UNMASK_LIBRARY void any_cache::check(const sequence_shape& g, const model_info& m) const {
+  rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
   check_part(dropped, g);
 }
 #endif

@@ -9,6 +9,10 @@ namespace UNMASK_NAMESPACE {
 class any_commit_rule : public commit_rule_expression {
  public:
   using position_state = commit_rule_part::position_states;
+  /// The states of user-defined rules, if they have any.
+  using sequence_state = std::conditional_t<std::is_empty_v<commit_rule_part::sequence_states>,
+                                            no_state,
+                                            commit_rule_part::sequence_states>;
   using step_reduction = commit_rule_part::step_reductions;
 
   static constexpr statistics required = named_statistics | commit_rule_part::required;
@@ -103,17 +107,24 @@ class any_commit_rule : public commit_rule_expression {
     return most;
   }
 
-  UNMASK_HD filter_result filter(const auto& c, auto& context) const {
-    return filter_by(c, context).result;
+  UNMASK_HD filter_result filter(const auto& c, const auto& beside, auto& context) const {
+    return filter_by(c, beside, context).result;
   }
 
-  UNMASK_HD decided<filter_result> filter_by(const auto& c, auto& context) const {
+  UNMASK_HD decided<filter_result>
+  filter_by(const auto& c, const auto& beside, auto& context) const {
     decided<filter_result> strictest{filter_result::keep, -1};
     for (index_t i = 0; i < size_; ++i) {
       parts_[i].visit_with(context, [&](const auto& operand, auto& inner) {
         using part = std::remove_cvref_t<decltype(operand)>;
         if constexpr (candidate_filter<part>) {
-          const filter_result wanted = operand.filter(c, inner);
+          const filter_result wanted = [&] {
+            if constexpr (detail::filters_alone<part>) {
+              return operand.filter(c, inner);
+            } else {
+              return operand.filter(c, beside, inner);
+            }
+          }();
           if (wanted > strictest.result) {
             strictest = {wanted, text_index_[i]};
           }
@@ -277,6 +288,40 @@ class any_commit_rule : public commit_rule_expression {
     return most;
   }
 
+  [[nodiscard]] UNMASK_HD bool stops_now() const { return any_does<&part_traits::stops>(); }
+  UNMASK_HD ending stop(const sequence_view& q, auto& context) const
+    requires commit_rule_part::may<&part_traits::stops> {
+    return stop_by(q, context).result;
+  }
+  /// The first of its parts that ends the sequence.
+  UNMASK_HD decided<ending> stop_by(const sequence_view& q, auto& context) const {
+    decided<ending> first{ending::running, -1};
+    for (index_t i = 0; i < size_ && first.result == ending::running; ++i) {
+      const ending e = parts_[i].visit_with(context, [&q](const auto& operand, auto& inner) {
+        if constexpr (stopping<std::remove_cvref_t<decltype(operand)>>) {
+          return operand.stop(q, inner);
+        } else {
+          return ending::running;
+        }
+      });
+      first = e == ending::running ? first : decided<ending>{e, text_index_[i]};
+    }
+    return first;
+  }
+  [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
+    index_t end = q.length;
+    for (index_t i = 0; i < size_; ++i) {
+      end = math::min(end, parts_[i].visit([&q](const auto& operand) {
+        if constexpr (delimiting<std::remove_cvref_t<decltype(operand)>>) {
+          return operand.answer_end(q);
+        } else {
+          return q.length;
+        }
+      }));
+    }
+    return end;
+  }
+
   [[nodiscard]] UNMASK_HD bool reviews_now() const { return any_does<&part_traits::reviews>(); }
   UNMASK_HD step_reduction review(const auto& c, auto& context) const {
     for_each(context, [&c](const auto& operand, auto& inner) {
@@ -325,7 +370,7 @@ class any_commit_rule : public commit_rule_expression {
     return any;
   }
 
-  // Calls use(part, its context) for the parts that process the row.
+  // Calls use(part, its context) for each part but a calibrated_threshold.
   UNMASK_HD void for_each(auto& context, const auto& use) const {
     for (index_t i = 0; i < size_; ++i) {
       parts_[i].visit_with(context, [&use](const auto& operand, auto& inner) {

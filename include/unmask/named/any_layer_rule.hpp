@@ -57,7 +57,7 @@ struct any_layer_rule {
     return (Rule::measures | ...);
   }(rules::list{});
 
-  UNMASK_LIBRARY void check(const sequence_shape& g) const;
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
 
   /// False for no rule: at_layer() is then never called.
   [[nodiscard]] UNMASK_HD bool skips_now() const { return !rule.holds<whole_layers>(); }
@@ -161,8 +161,8 @@ static_assert(bounding<any_layer_rule> && looking<any_layer_rule> && counting<an
               detail::layer_rule_value<any_layer_rule> && !detail::layer_rule_value<early_skip>);
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void any_layer_rule::check(const sequence_shape& g) const {
-  rule.visit_on_host([&g](const auto& r) { check_part(r, g); });
+UNMASK_LIBRARY void any_layer_rule::check(const sequence_shape& g, const model_info& m) const {
+  rule.visit_on_host([&](const auto& r) { check_part(r, g, m); });
 }
 
 UNMASK_LIBRARY index_t any_layer_rule::most(const layer_info& l,

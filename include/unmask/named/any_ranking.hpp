@@ -11,7 +11,8 @@ namespace UNMASK_NAMESPACE {
 
 /// Statistics that a read collects for every policy composed by name, whatever its parts.
 inline constexpr statistics named_statistics =
-    stat::confidence | stat::margin | stat::entropy | detail::statistics_of_own(own_parts{});
+    stat::confidence | stat::margin | stat::entropy |
+    detail::statistics_of_own(detail::proper_own_parts{});
 
 /// A ranking selected at run time; with `temperature` other than 0 alg_temperature{} of it at that
 /// temperature.
@@ -35,7 +36,7 @@ struct any_ranking {
   static constexpr bool ranks_by_reduction = true;
   static constexpr bool reduces_committed = true;
 
-  UNMASK_LIBRARY void check(const sequence_shape& g) const;
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
 
   [[nodiscard]] statistics required_now() const { return by.required_now(); }
   UNMASK_HD float score(const auto& c, auto& context) const {
@@ -72,9 +73,9 @@ struct any_ranking {
 static_assert(ranking<any_ranking>);
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void any_ranking::check(const sequence_shape& g) const {
+UNMASK_LIBRARY void any_ranking::check(const sequence_shape& g, const model_info& m) const {
   by.visit_on_host([&](const auto& order) {
-    check_part(order, g);
+    check_part(order, g, m);
     check_argument(temperature == 0.0F || (temperature >= least_temperature &&
                                            is_plain<std::remove_cvref_t<decltype(order)>>),
                    "any_ranking::temperature",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/decided.hpp>
 #include <unmask/core/validate.hpp>
 #include <unmask/named/own_parts.hpp>
 #include <unmask/named/replay_by_address.hpp>
@@ -167,18 +168,24 @@ struct any_stops
 
   [[nodiscard]] UNMASK_HD bool stops_now() const { return count > 0; }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
+    return stop_by(q, context).result;
+  }
+  /// The first stop that ends the sequence.
+  UNMASK_HD decided<ending> stop_by(const sequence_view& q, auto& context) const {
     struct context_of_one {
       no_state state;
       rule::sequence_states& sequence;
       no_state step_reduction;
       const step_info& at;
     };
-    ending e = ending::running;
-    for (index_t i = 0; i < count && e == ending::running; ++i) {
+    decided<ending> first{ending::running, -1};
+    for (index_t i = 0; i < count && first.result == ending::running; ++i) {
       context_of_one one{{}, context.sequence.of[i], {}, context.at};
-      e = rules[i].visit_with(one, [&q](const auto& r, auto& inner) { return r.stop(q, inner); });
+      first = {
+          rules[i].visit_with(one, [&q](const auto& r, auto& inner) { return r.stop(q, inner); }),
+          text_indices[i]};
     }
-    return e;
+    return first;
   }
 
   [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {

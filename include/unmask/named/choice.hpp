@@ -49,6 +49,9 @@ class choice_of {
 
   template <class V>
   static constexpr bool has = (std::is_same_v<V, T> || ...);
+  /// True if an alternative has a trait.
+  template <bool part_traits::* Trait>
+  static constexpr bool may = ((traits_of<T>.*Trait) || ...);
 
   /// The alternatives.
   using list = detail::type_list<T...>;

@@ -99,16 +99,18 @@ class commit_rule_expression {
   /// Gives that part its profile.
   void set_profile(const calibrated_threshold<>& profile) { profile_ = profile; }
 
-  UNMASK_LIBRARY void check(const sequence_shape& g) const;
+  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
 
   UNMASK_LIBRARY void check_attention(const model_info& m) const;
 
-  /// The maximum that a part declares.
+  /// The maximum that a part declares; the schedule counts one that is also a schedule.
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     std::int64_t most = 0;
     for (index_t i = 0; i < size_; ++i) {
-      const std::int64_t own = parts_[i].visit(
-          [&g](const auto& operand) { return detail::extra_forwards_of(operand, g); });
+      const std::int64_t own =
+          parts_[i].does<&part_traits::idles>() ? 0 : parts_[i].visit([&g](const auto& operand) {
+            return detail::extra_forwards_of(operand, g);
+          });
       most = own > most ? own : most;
     }
     return most;
@@ -205,10 +207,11 @@ class commit_rule_expression {
 };
 
 #if UNMASK_DEFINES
-UNMASK_LIBRARY void commit_rule_expression::check(const sequence_shape& g) const {
+UNMASK_LIBRARY void commit_rule_expression::check(const sequence_shape& g,
+                                                  const model_info& m) const {
   profile_.check(g);
   for (index_t i = 0; i < size_; ++i) {
-    parts_[i].visit_on_host([&g](const auto& operand) { check_part(operand, g); });
+    parts_[i].visit_on_host([&](const auto& operand) { check_part(operand, g, m); });
   }
 }
 

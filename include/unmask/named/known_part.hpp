@@ -40,9 +40,7 @@ struct known_part {
   void (*add)(named_policy& parts, const argument_values& values) = nullptr;
 
   /// True if it decides what is committed, so that a text has no other commit rule.
-  [[nodiscard]] constexpr bool decides() const {
-    return stage == part_stage::commit_rule || traits.rewrites_blocks;
-  }
+  [[nodiscard]] constexpr bool decides() const { return traits.commits || traits.rewrites_blocks; }
 };
 
 /// The shortest text that reads back as the same float; whole numbers without a point.

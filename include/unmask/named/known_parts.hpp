@@ -1,30 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/named/known_methods.hpp>
 #include <unmask/named/part_table.hpp>
 
 namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
+/// The parts of a list without user-defined ones whose stage_of() is another.
+template <part_stage S, class... T>
+typename joined<std::conditional_t<is_one_of<T, own_parts> && stage_of<T>() != S,
+                                   type_list<>,
+                                   type_list<T>>...>::type at_home(type_list<T...>);
+
+/// True for the name of a user-defined part of which a policy has one at most: a commit rule whose
+/// state an expression would have once for both.
+template <class... Own>
+[[nodiscard]] constexpr bool has_one_place([[maybe_unused]] std::string_view name,
+                                           type_list<Own...>) {
+  return ((label_of<Own>().name == name &&
+           (stages_by_name<Own>() > 1 || !std::is_same_v<sequence_state_of<Own>, no_state> ||
+            !std::is_same_v<step_reduction_of<Own>, no_state>)) ||
+          ... || false);
+}
+
 /// The parts that have a name, in the order of the help. A family is the list of alternatives of
 /// its choice: a new commit rule is one more type of commit_rule_part, a new schedule one more of
 /// any_schedule. Name, description and arguments of a part are declared in the part.
 using all_parts = typename joined<
-    rankings,
+    decltype(at_home<part_stage::ranking>(rankings{})),
     type_list<alg_temperature<by_confidence>>,
-    commit_rules,
-    logits_processor_list::rule::list,
-    any_filters::rule::list,
+    decltype(at_home<part_stage::commit_rule>(commit_rules{})),
+    decltype(at_home<part_stage::logits_processor>(logits_processor_list::rule::list{})),
+    decltype(at_home<part_stage::filter>(any_filters::rule::list{})),
     type_list<temperature, sampling, top_k, top_p, min_p, confidence_after_truncation>,
     token_edits,
     type_list<remask_below, lookahead_by<any_lookahead_score>, drafts, beam>,
-    schedules,
+    decltype(at_home<part_stage::schedule>(schedules{})),
     type_list<canvas>,
-    caches,
+    decltype(at_home<part_stage::cache>(caches{})),
     type_list<key_eviction>,
     layer_rules,
-    any_stops::rule::list>::type;
+    decltype(at_home<part_stage::stop>(any_stops::rule::list{}))>::type;
+
+/// Names of commit rules that are made of commit rules.
+inline constexpr std::string_view joining[] = {"any_of", "all_of", "at_most"};
+
+/// True if a name stands for something else than one part of a list, which has it.
+template <class... P>
+[[nodiscard]] consteval bool is_taken(std::string_view name, type_list<P...>) {
+  bool taken = name == "replay" || ((label_of<P>().name == name ? 1 : 0) + ... + 0) > 1;
+  for (const std::string_view other : joining) {
+    taken = taken || other == name;
+  }
+  for (const known_method& method : methods) {
+    taken = taken || method.name == name;
+  }
+  return taken;
+}
+template <class... Own>
+[[nodiscard]] consteval bool are_free(type_list<Own...>) {
+  return (!is_taken(label_of<Own>().name, all_parts{}) && ... && true);
+}
+static_assert(have_one_name(own_parts{}) || are_free(proper_own_parts{}),
+              "a part of UNMASK_OWN_PARTS has the name of a part or of a method of the library, or "
+              "is called any_of, all_of, at_most or replay: choose another name");
 
 template <class List>
 struct entries_of;

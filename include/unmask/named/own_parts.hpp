@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/choice.hpp>
+#include <unmask/named/own_part_check.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
+
+#if defined(UNMASK_OWN_PARTS)
+#  include <cstdio>
+#  include <cstdlib>
+#endif
 
 /// User-defined parts in policy texts.
 ///
@@ -18,71 +22,11 @@
 ///
 /// Texts, their help and their errors then know these parts as they know the library's, in C++, C
 /// and Python. Compile all files of a program with it, unmask::compiled among them, or none; the
-/// CMake variable UNMASK_OWN_PARTS does. A part is a ranking, a commit rule, a logits processor,
-/// a filter, a schedule, a cache, a layer rule or a stop; own_part_goes_by_name() says what it must
-/// not have.
-namespace UNMASK_NAMESPACE {
-
-/// The stage of a part. A policy has one ranking, one commit rule (an expression) and one schedule.
-enum class part_stage : std::uint8_t {
-  ranking,
-  commit_rule,
-  logits_processor,
-  probe,
-  filter,
-  logits_transform,
-  draw,
-  truncation,
-  token_editing,
-  remask,
-  branches,
-  schedule,
-  cache,
-  layer_rule,
-  stop
-};
-
-[[nodiscard]] constexpr std::string_view to_string(part_stage s) {
-  constexpr std::string_view names[] = {"ranking",
-                                        "commit rule",
-                                        "logits processor",
-                                        "probe",
-                                        "filter",
-                                        "logits transform",
-                                        "draw",
-                                        "truncation",
-                                        "token editing",
-                                        "remask",
-                                        "branches",
-                                        "schedule",
-                                        "cache",
-                                        "layer rule",
-                                        "stop"};
-  return names[static_cast<std::size_t>(s)];
-}
-
-/// The stage of a part type.
-template <class P>
-[[nodiscard]] constexpr part_stage stage_of() {
-  return layer_rule<P>                                      ? part_stage::layer_rule
-         : block_rewriting<P>                               ? part_stage::schedule
-         : ranking<P>                                       ? part_stage::ranking
-         : detail::basic_commit_rule<P>                     ? part_stage::commit_rule
-         : probing<P>                                       ? part_stage::probe
-         : scheduling<P>                                    ? part_stage::schedule
-         : token_editing<P>                                 ? part_stage::token_editing
-         : remasking<P>                                     ? part_stage::remask
-         : branching<P> || drafting<P> || beam_searching<P> ? part_stage::branches
-         : stopping<P>                                      ? part_stage::stop
-         : caching<P> || evicting<P>                        ? part_stage::cache
-         : logits_processor<P>                              ? part_stage::logits_processor
-         : candidate_filter<P>                              ? part_stage::filter
-         : drawing<P>                                       ? part_stage::draw
-         : truncating<P>                                    ? part_stage::truncation
-                                                            : part_stage::logits_transform;
-}
-
-}  // namespace unmask
+/// CMake variable UNMASK_OWN_PARTS does. Files with it and files without have types of different
+/// names, so a mixture of them does not link, and libraries of one process may differ. Two lists in
+/// one process need two names: -DUNMASK_OWN_PARTS_TAG=my_parts, which the CMake variable implies. A
+/// part is a ranking, a commit rule, a logits processor, a filter, a schedule, a cache, a layer
+/// rule or a stop; own_part_goes_by_name() states what it must not have.
 
 #if defined(UNMASK_OWN_PARTS)
 #  include UNMASK_OWN_PARTS
@@ -96,55 +40,43 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-/// Statistics that every policy by name can read, and with a comparing commit rule.
-inline constexpr statistics read_by_name =
-    stat::margin | stat::entropy | stat::second_moment | stat::top3_mass;
-inline constexpr statistics compared_by_name = read_by_name | stat::drift | stat::divergence;
-
-/// Refuses parts that a policy by name cannot contain.
-template <class P>
-consteval bool own_part_goes_by_name() {
-  constexpr part_stage stage = stage_of<P>();
-  constexpr bool is_processor = stage == part_stage::logits_processor;
-  constexpr bool has_no_state = std::is_same_v<position_state_of<P>, no_state> &&
-                                std::is_same_v<sequence_state_of<P>, no_state> &&
-                                std::is_same_v<step_reduction_of<P>, no_state>;
-  static_assert(
-      requires {
-        { P::label.name } -> std::convertible_to<std::string_view>;
-      }, "a part of UNMASK_OWN_PARTS needs a part_label, whose name texts use");
-  static_assert(stage == part_stage::ranking || stage == part_stage::commit_rule || is_processor ||
-                    stage == part_stage::filter || stage == part_stage::schedule ||
-                    stage == part_stage::cache || stage == part_stage::layer_rule ||
-                    stage == part_stage::stop,
-                "a part of UNMASK_OWN_PARTS is a ranking, a commit rule, a logits processor, a "
-                "filter, a schedule, a cache, a layer rule or a stop; compose others as "
-                "unmask::policy{...}");
-  static_assert(stage == part_stage::commit_rule ? compared_by_name.contains(P::required)
-                                                 : read_by_name.contains(P::required),
-                "a part of UNMASK_OWN_PARTS reads confidence, margin, entropy, second_moment or "
-                "top3_mass, and a commit rule also drift or divergence");
-  static_assert(has_no_state ||
-                    !(stage == part_stage::ranking || is_processor || stage == part_stage::filter),
-                "a ranking, logits processor or filter of UNMASK_OWN_PARTS keeps no state");
-  static_assert(stage != part_stage::layer_rule || std::is_same_v<sequence_state_of<P>, no_state>,
-                "a layer rule of UNMASK_OWN_PARTS keeps no state of the sequence");
-  static_assert(!is_processor || tracking<P>,
-                "a logits processor of UNMASK_OWN_PARTS names the tokens that it reads: it has a "
-                "function track and a number tracks");
-  static_assert(!picking<P> && !evicting<P>,
-                "a cache of UNMASK_OWN_PARTS selects ranges of positions, not single ones, and "
-                "evicts no keys");
-  return true;
+/// True if two parts have one name.
+template <class... P>
+[[nodiscard]] consteval bool have_one_name(type_list<P...>) {
+  const std::string_view names[] = {std::string_view{}, label_of<P>().name...};
+  bool same = false;
+  for (std::size_t i = 1; i <= sizeof...(P); ++i) {
+    for (std::size_t k = 1; k < i; ++k) {
+      same = same || (names[i] == names[k] && !names[i].empty());
+    }
+  }
+  return same;
 }
+
+template <class List>
+struct checked_list;
+template <class... P>
+struct checked_list<type_list<P...>> {
+  static_assert((own_part_goes_by_name<P>() && ...));
+  static_assert(!have_one_name(type_list<P...>{}), "two parts of UNMASK_OWN_PARTS have one name");
+  static constexpr bool is_checked = true;
+};
+
+/// The listed parts; none if one of them is not a part, which has its message then.
+template <class... P>
+std::conditional_t<((declares_required<P> && __is_trivially_copyable(P)) && ... && true),
+                   type_list<P...>,
+                   type_list<>>
+    proper_parts(type_list<P...>);
+using proper_own_parts = decltype(proper_parts(own_parts{}));
 
 template <part_stage S, class List>
 struct own_of;
 template <part_stage S, class... P>
 struct own_of<S, type_list<P...>> {
-  static_assert((own_part_goes_by_name<P>() && ...));
+  static_assert(checked_list<own_parts>::is_checked);
   using type =
-      typename joined<std::conditional_t<stage_of<P>() == S, type_list<P>, type_list<>>...>::type;
+      typename joined<std::conditional_t<is_in_stage<P, S>(), type_list<P>, type_list<>>...>::type;
 };
 
 template <class List, class... T>
@@ -162,9 +94,62 @@ constexpr statistics statistics_of_own(type_list<P...>) {
 
 }  // namespace detail
 
+/// Defined by unmask::compiled for its own list of parts, and needed by each file that links it.
+template <class OwnParts, std::size_t Bytes>
+struct compile_this_file_and_unmask_compiled_with_the_same_UNMASK_OWN_PARTS {
+  static const char linked;
+};
+
+namespace detail {
+
+template <class... P>
+constexpr std::size_t bytes_of(type_list<P...>) {
+  return (std::size_t{0} + ... + sizeof(P));
+}
+using own_parts_of_library =
+    compile_this_file_and_unmask_compiled_with_the_same_UNMASK_OWN_PARTS<own_parts,
+                                                                         bytes_of(own_parts{})>;
+
+}  // namespace detail
+
+#if defined(UNMASK_COMPILED) && !defined(UNMASK_IMPLEMENTATION)
+namespace {
+[[gnu::used]] const char* const needs_own_parts_of_library = &detail::own_parts_of_library::linked;
+}
+#endif
+
+#if defined(UNMASK_OWN_PARTS)
+namespace detail {
+
+// One object for each list of parts; its address tells them apart.
+template <class OwnParts, std::size_t Bytes>
+inline char list_of_own_parts = 0;
+// The list that the process loaded first, of those with this UNMASK_OWN_PARTS_TAG.
+inline const char* loaded_own_parts = nullptr;
+
+// Stops a process in which two lists have one tag: functions of one would be called for the other.
+[[gnu::cold]] inline bool check_loaded_own_parts(const char* list) {
+  if (loaded_own_parts != nullptr && loaded_own_parts != list) {
+    std::fputs("unmask: two libraries of this process have different parts in UNMASK_OWN_PARTS: "
+               "compile one of them with another -DUNMASK_OWN_PARTS_TAG=name\n",
+               stderr);
+    std::abort();
+  }
+  loaded_own_parts = list;
+  return true;
+}
+
+}  // namespace detail
+
+namespace {
+[[gnu::used]] const bool checked_own_parts = detail::check_loaded_own_parts(
+    &detail::list_of_own_parts<own_parts, detail::bytes_of(own_parts{})>);
+}
+#endif
+
 /// User-defined parts of a stage.
 template <part_stage S>
-using own_parts_of = typename detail::own_of<S, own_parts>::type;
+using own_parts_of = typename detail::own_of<S, detail::proper_own_parts>::type;
 
 /// A choice of T and of the user-defined parts of the stage.
 template <part_stage S, class... T>

@@ -103,17 +103,24 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
              "tokens probed at a position");
 }
 
+/// Stores a part in each stage that has it: a user-defined part may be in several.
 template <class P>
 void put(parts p, values v, const P& part) {
+  constexpr bool is_in_a_stage = is_one_of<P, rankings> || is_one_of<P, commit_rules> ||
+                                 is_one_of<P, logits_processor_list::rule::list> ||
+                                 is_one_of<P, any_stops::rule::list> || is_one_of<P, schedules> ||
+                                 is_one_of<P, caches> || is_one_of<P, any_filters::rule::list>;
   if constexpr (is_one_of<P, rankings>) {
     p.ranking.by = part;
-  } else if constexpr (is_one_of<P, commit_rules>) {
+  }
+  if constexpr (is_one_of<P, commit_rules>) {
     if (p.commit_rule.size() == commit_rule_expression::capacity) {
       v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
              " parts, got another: " + std::string(P::label.name));
     }
     p.commit_rule.push(part, p.count);
-  } else if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
+  }
+  if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
       bool there = sum_of(p.logits_processors, [](const auto& r) -> index_t {
                      return traits_of<std::remove_cvref_t<decltype(r)>>.remembers ? 1 : 0;
@@ -121,25 +128,32 @@ void put(parts p, values v, const P& part) {
       v.take_only(there, "part with credit");
     }
     process(p, v, part);
-  } else if constexpr (is_one_of<P, any_stops::rule::list>) {
+  }
+  if constexpr (is_one_of<P, any_stops::rule::list>) {
     if (p.stops.count == any_stops::capacity) {
       v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) +
              " stops, got another: " + std::string(P::label.name));
     }
     p.stops.push(part, p.count);
-  } else if constexpr (is_one_of<P, schedules>) {
+  }
+  if constexpr (is_one_of<P, schedules>) {
     p.schedule.rule = part;
     p.schedule.text_index = p.count;
     if constexpr (block_rewriting<P>) {
       p.commit_rule.push(tokens_per_step{0}, p.count);
     }
-  } else if constexpr (is_one_of<P, caches>) {
+  }
+  if constexpr (is_one_of<P, caches>) {
     p.cache.rule = part;
+  }
+  if constexpr (is_one_of<P, any_filters::rule::list>) {
+    push_only(p.filter, v, part, p.count);
+  }
+  if constexpr (is_in_a_stage) {
+    return;
   } else if constexpr (truncating<P>) {
     p.truncation.has_rules = true;
     p.truncation.rules = p.truncation.rules.tightened(part.kept());
-  } else if constexpr (is_one_of<P, any_filters::rule::list>) {
-    push_only(p.filter, v, part, p.count);
   } else if constexpr (std::is_same_v<P, temperature>) {
     put_only(p.transform.of_logits, p, v, part);
   } else if constexpr (std::is_same_v<P, sampling>) {

@@ -131,10 +131,9 @@ class policy_reader {
     }
   }
 
-  // Names of commit rules that are made of commit rules.
-  static constexpr std::string_view joining[] = {"any_of", "all_of", "at_most"};
   [[nodiscard]] static bool joins(std::string_view name) {
-    return std::find(std::begin(joining), std::end(joining), name) != std::end(joining);
+    return std::find(std::begin(table::joining), std::end(table::joining), name) !=
+           std::end(table::joining);
   }
 
   [[noreturn]] void fail(std::size_t column, const std::string& problem) const {
@@ -190,7 +189,7 @@ class policy_reader {
     for (const known_method& m : known_methods()) {
       offer(m.name);
     }
-    for (const std::string_view name : joining) {
+    for (const std::string_view name : table::joining) {
       offer(name);
     }
     fail(written.column,
@@ -199,26 +198,23 @@ class policy_reader {
                            : ": did you mean " + (same.empty() ? near : same) + "?"));
   }
 
-  // Marks a stage of which a policy has one part.
-  void take(const known_part& part, const part_text& written) {
-    switch (part.stage) {
-    case part_stage::ranking:
-    case part_stage::commit_rule:
-    case part_stage::draw:
-    case part_stage::branches:
-    case part_stage::schedule:
-      if (part.traits.rewrites_blocks) {  // it decides what is committed
-        decides_alone_ = true;
-        take_once(to_string(part_stage::commit_rule), written);
+  // Marks the stages of a part that a policy has once. `commits`: it is not inside any_of and so
+  // on.
+  void take(const known_part& part, const part_text& written, bool commits = true) {
+    const part_traits& t = part.traits;
+    const auto take_if = [&](bool is_in, part_stage stage) {
+      if (is_in) {
+        take_once(to_string(stage), written);
       }
-      return take_once(to_string(part.stage), written);
-    case part_stage::layer_rule:
-      return take_once(to_string(part.stage), written);
-    case part_stage::cache:
-      return part.traits.evicts ? void() : take_once("cache", written);
-    default:
-      return;
-    }
+    };
+    decides_alone_ = decides_alone_ || t.rewrites_blocks;
+    take_if(commits && part.decides(), part_stage::commit_rule);
+    take_if(t.ranks, part_stage::ranking);
+    take_if(t.draws, part_stage::draw);
+    take_if(t.branches || t.drafts || t.beams, part_stage::branches);
+    take_if(t.schedules, part_stage::schedule);
+    take_if(t.caches, part_stage::cache);
+    take_if(t.skips, part_stage::layer_rule);
   }
   void take_once(std::string_view stage, const part_text& written) {
     std::string name(written.name);
@@ -248,6 +244,7 @@ class policy_reader {
              "any_of, all_of and at_most are of commit rules, got " + std::string(part.name) +
                  " (" + std::string(to_string(part.stage)) + "): write it outside, joined by '+'");
       }
+      take(part, written, false);
       put(part, written);
       return;
     }
@@ -319,11 +316,13 @@ class policy_reader {
     }
   }
 
-  // An expression has one state of each of its types, and one profile.
+  // An expression has one state of each of its types, and one profile; a part of several stages is
+  // in one place of each.
   void check_states() const {
     for (const note& n : notes_) {
-      const bool has_place = n.part->stage == part_stage::commit_rule &&
-                             (n.part->traits.remembers || reads_file(*n.part));
+      const bool has_place =
+          n.part->traits.commits && (n.part->traits.remembers || reads_file(*n.part) ||
+                                     table::has_one_place(n.part->name, proper_own_parts{}));
       for (const note* before = notes_.data(); has_place && before != &n; ++before) {
         if (before->part == n.part) {
           fail(n.column,

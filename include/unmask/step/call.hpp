@@ -84,20 +84,25 @@ template <class Policy>
   return m.policy->template part_at<I>().cost(narrow);
 }
 
-/// Calls the stopping parts in written order; the first one that ends the sequence decides.
+/// Calls the stopping parts in written order; the first one that ends the sequence decides. Parts
+/// that wrap several are all asked, because those that they wrap may be written in another order.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ending stop(const slot_memory<Policy>& m, const step_info& at) {
-  ending e = ending::running;
+  decided<ending> first{ending::running, -1};
   for_each_active_part<active_parts::stops_now>(m, [&](auto part) {
-    if (e == ending::running) {
-      e = apart<Policy>([&] {
-        constexpr std::size_t I = decltype(part)::value;
-        auto context = context_of<I>(m, 0, at);
-        return m.policy->template part_at<I>().stop(m.state->view, context);
-      });
+    constexpr std::size_t I = decltype(part)::value;
+    const auto& p = m.policy->template part_at<I>();
+    auto context = context_of<I>(m, 0, at);
+    if constexpr (requires { p.stop_by(m.state->view, context); }) {
+      const decided<ending> found =
+          apart<Policy>([&] { return p.stop_by(m.state->view, context); });
+      const bool is_first = first.result == ending::running || found.part < first.part;
+      first = found.result != ending::running && is_first ? found : first;
+    } else if (first.result == ending::running) {
+      first.result = apart<Policy>([&] { return p.stop(m.state->view, context); });
     }
   });
-  return e;
+  return first.result;
 }
 
 /// Position after the answer of a sequence that has come to the end `e`

@@ -138,6 +138,25 @@ TEST(executor_ref, refers_to_an_engine_s_own_threads) {
   const executor_ref copy = reference;
   expect_each_once(copy, 9);
   EXPECT_EQ(threads.runs, 2);
+  expect_each_once(copy, 0);
+  EXPECT_EQ(threads.runs, 2) << "an engine's pool is not called without work";
+}
+
+TEST(executor_ref, asks_once_how_many_calls_may_run_and_refuses_what_is_no_number_of_calls) {
+  struct engine {
+    index_t calls = 1;
+    [[nodiscard]] index_t concurrency() const { return calls; }
+    static void run(index_t count, task work) { serial_executor::run(count, work); }
+  };
+  for (const index_t calls : {-3, 0, 65537}) {
+    engine threads{calls};
+    const auto refer = [&threads] { static_cast<void>(executor_ref(threads)); };
+    EXPECT_THROW(refer(), std::invalid_argument) << calls;
+  }
+  engine threads{4};
+  const executor_ref reference = threads;
+  threads.calls = 400;  // a pool that has grown: memory was allocated for four
+  EXPECT_EQ(reference.concurrency(), 4);
 }
 
 }  // namespace

@@ -324,8 +324,8 @@ TEST(read_policy, reads_the_file_that_a_text_names_and_no_other) {
       read_policy("any_of(tokens_per_step(1), calibrated_threshold(file='p.json'))", files);
   EXPECT_EQ(asked, (std::vector<std::string>{"p.json"}));
   EXPECT_EQ(p.commit_rule.profile(), profile);
-  EXPECT_THROW(p.commit_rule.check({.block_length = 8}), std::invalid_argument);
-  EXPECT_NO_THROW(p.commit_rule.check({.block_length = 16}));
+  EXPECT_THROW(p.commit_rule.check({.block_length = 8}, {}), std::invalid_argument);
+  EXPECT_NO_THROW(p.commit_rule.check({.block_length = 16}, {}));
   EXPECT_THROW(static_cast<void>(read_policy("calibrated_threshold('q.json')", files)),
                policy_text_error);
   EXPECT_THROW(

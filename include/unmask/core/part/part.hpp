@@ -51,7 +51,7 @@ struct step_reduction<P> {
 
 }  // namespace detail
 
-/// State that part P keeps for each position whose row is read; `no_state` if it keeps none. `T{}`
+/// Trivial state of part P for each position whose row is read; `no_state` if it keeps none. `T{}`
 /// is the start state; only the session resets it: at the start, and at a commit or remask.
 template <class P>
 using position_state_of = typename detail::position_state<P>::type;

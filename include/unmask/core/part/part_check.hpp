@@ -146,6 +146,58 @@ consteval void check_functions() {
 #undef UNMASK_FUNCTION
 }
 
+// Misspelt names of stage functions, with the right ones: for a part without any stage.
+// clang-format off
+#define UNMASK_MISSPELT_FUNCTIONS(MISSPELT)                                                        \
+  MISSPELT(scores, "score(candidate)")                                                             \
+  MISSPELT(rank, "score(candidate)")                                                               \
+  MISSPELT(ranks, "score(candidate)")                                                              \
+  MISSPELT(commit, "commits(candidate, rank_info)")                                                \
+  MISSPELT(transforms, "transform(logit, token)")                                                  \
+  MISSPELT(tracked, "track(list, context)")                                                        \
+  MISSPELT(processes, "process(row, context)")                                                     \
+  MISSPELT(process_logits, "process(row, context)")                                                \
+  MISSPELT(filters, "filter(candidate, context)")                                                  \
+  MISSPELT(reduces, "reduce(candidate, context)")                                                  \
+  MISSPELT(reviews, "review(candidate, context)")                                                  \
+  MISSPELT(edit, "edit_token(candidate, context)")                                                 \
+  MISSPELT(edits, "edit_token(candidate, context)")                                                \
+  MISSPELT(edits_token, "edit_token(candidate, context)")                                          \
+  MISSPELT(edit_tokens, "edit_token(candidate, context)")                                          \
+  MISSPELT(remask, "remasks(candidate, context)")                                                  \
+  MISSPELT(stops, "stop(sequence, context)")                                                       \
+  MISSPELT(should_stop, "stop(sequence, context)")                                                 \
+  MISSPELT(schedules, "schedule(sequence, plan, context)")                                         \
+  MISSPELT(query, "set_query(sequence, plan, context)")                                            \
+  MISSPELT(sets_query, "set_query(sequence, plan, context)")                                       \
+  MISSPELT(evict, "evicts(sequence, plan, context)")                                               \
+  MISSPELT(admit, "admits(position, token, context)")                                              \
+  MISSPELT(allow, "allows(token, at)")
+// clang-format on
+
+struct misspelt_names {
+#define UNMASK_FUNCTION(name, signature) int name;
+  UNMASK_MISSPELT_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
+};
+template <class P>
+struct with_misspelt_names : P, misspelt_names {};
+
+// Refuses a part without any stage that has one of those functions.
+template <class P>
+consteval void check_spelling() {
+  if constexpr (!std::is_final_v<P>) {
+#define UNMASK_FUNCTION(name, signature)                                                           \
+  static_assert(                                                                                   \
+      requires { &with_misspelt_names<P>::name; } ||                                               \
+          requires { requires std::is_member_object_pointer_v<decltype(&P::name)>; },              \
+      "this part has a function " #name "(): did you mean " signature "?");
+    UNMASK_MISSPELT_FUNCTIONS(UNMASK_FUNCTION)
+#undef UNMASK_FUNCTION
+  }
+}
+#undef UNMASK_MISSPELT_FUNCTIONS
+
 // True if P is of that stage, or has a function of that name: one with a wrong signature has a
 // sentence above, and a policy does not lack the part.
 template <class P, bool Final = std::is_final_v<P>>
@@ -191,9 +243,20 @@ template <class P>
 concept declares_how_it_edits =
     requires { P::reads_sequence; } || requires { P::processes_committed; };
 
+// State that a session copies byte by byte.
+template <class State>
+inline constexpr bool is_plain_state =
+    __is_trivially_copyable(State) && std::is_default_constructible_v<State>;
+
 // Refuses declarations without the function that they belong to.
 template <class P>
 consteval void check_declarations() {
+  static_assert(is_plain_state<position_state_of<P>> && is_plain_state<sequence_state_of<P>> &&
+                    is_plain_state<step_reduction_of<P>> && is_plain_state<layer_reduction_of<P>>,
+                "the position_state, sequence_state, step_reduction and layer_reduction of a part "
+                "must be trivially copyable and have a default: no std::vector or std::string, but "
+                "arrays of a fixed size, as the state lies in memory that the session has "
+                "allocated");
   static_assert(!keeps_position_state<P> || uses_position_state<P>,
                 "this part has a position_state and no function that is given it: check the names "
                 "of its functions and that they take `context`");
