@@ -5,7 +5,6 @@
 #include <unmask/named/named_policy.hpp>
 #include <unmask/named/read_policy.hpp>
 #include <unmask/session.hpp>
-#include <unmask/text/report_text.hpp>
 
 /// Policies composed by name, at run time: for command lines, configuration files and bindings.
 ///

@@ -14,6 +14,7 @@
 #include <unmask/step/pending_request.hpp>
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>
+#include <unmask/text/report_text.hpp>
 #include <unmask/text/session_of_text.hpp>
 
 #include <concepts>

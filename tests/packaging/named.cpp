@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <vector>
 
 #if !defined(UNMASK_COMPILED)
@@ -20,6 +21,7 @@ int main(int count, char** arguments) {
   while (const auto request = session.next()) {
     session.supply(host_logits<float>(logits.data(), request->rows, 4));
   }
+  std::cout << session.report(0) << '\n';  // with this header alone
   std::printf("unmask %d\n", UNMASK_VERSION);
   return count == 2 && std::atoi(arguments[1]) == UNMASK_VERSION && session.report(0).committed == 6
              ? 0

@@ -142,14 +142,23 @@ class any_commit_rule : public commit_rule_expression {
     });
   }
 
+  /// Parts of one type have one reduction, which does not depend on their arguments.
   UNMASK_HD step_reduction reduce(const auto& c, auto& context) const {
     step_reduction sum{};
-    for_each(context, [&](const auto& operand, auto& inner) {
-      using part = std::remove_cvref_t<decltype(operand)>;
-      if constexpr (step_reducing<part>) {
-        commit_rule_part::in<part>(sum).merge(operand.reduce(c, inner));
+    for (index_t i = 0; i < size_; ++i) {
+      bool is_first = true;
+      for (index_t before = 0; before < i; ++before) {
+        is_first = is_first && !parts_[i].is_like(parts_[before]);
       }
-    });
+      if (is_first) {
+        parts_[i].visit_with(context, [&](const auto& operand, auto& inner) {
+          using part = std::remove_cvref_t<decltype(operand)>;
+          if constexpr (step_reducing<part>) {
+            commit_rule_part::in<part>(sum).merge(operand.reduce(c, inner));
+          }
+        });
+      }
+    }
     return sum;
   }
 

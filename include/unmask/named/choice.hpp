@@ -91,6 +91,11 @@ class choice_of {
     return index_ == index_of<V>();
   }
 
+  /// True if the value's type is that of another one.
+  [[nodiscard]] UNMASK_HD bool is_like(const choice_of& other) const {
+    return index_ == other.index_;
+  }
+
   /// True if the value's type has a trait: does<&part_traits::reduces>().
   template <bool part_traits::* Trait>
   [[nodiscard]] UNMASK_HD bool does() const {

@@ -189,5 +189,14 @@ TEST(named_policy, decides_as_whole_methods_do) {
   EXPECT_GT(committed, 50);
 }
 
+TEST(named_policy, has_one_reduction_of_rules_of_one_type_as_the_composed_one) {
+  expect_twins(61, [](chances& c) {
+    const knob low = real(c, 0.05, 0.5);
+    return twin{"any_of(finish(0.9, " + low.text + "), finish(0.8, 0.2), early_commit(40))",
+                policy{by_confidence{},
+                       finish{0.9F, low.value} || finish{0.8F, 0.2F} || early_commit{.steps = 40}}};
+  });
+}
+
 }  // namespace
 }  // namespace unmask::testing::decisions_test

@@ -65,6 +65,17 @@ TEST(NamedRequirements, NumbersAreThoseOfTheTypes) {
   EXPECT_EQ(of("canvas + entropy_bound", room).most_forwards,
             most_forwards(policy{by_confidence{}, entropy_bound{}, canvas{}}, shape));
   EXPECT_EQ(of("by_entropy + timesteps(9) + single_block", room).most_forwards, 56 + 8);
+  // Schedules that decide alone are commit rules, too, and counted once.
+  const auto expect_once = [&](const char* text, const auto& part) {
+    const policy composed{by_confidence{}, part};
+    EXPECT_EQ(of(text, room).most_forwards, most_forwards(composed, shape)) << text;
+    EXPECT_EQ(most_forwards(composed, shape),
+              shape.length - shape.prompt_length + part.extra_forwards(shape))
+        << text;
+  };
+  expect_once("daedal", daedal{});
+  expect_once("rho_eos", rho_eos{});
+  expect_once("joint_threshold_indel", joint_threshold_indel{});
   for (const char* text : {"threshold(0.9)", "es_dllm", "threshold(0.9) + lookahead(3)"}) {
     EXPECT_EQ(of(text, room).state_bytes, bytes(text)) << text;
   }
