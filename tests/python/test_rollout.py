@@ -95,6 +95,34 @@ def test_the_bits_of_a_rollout_are_those_of_its_logits(policy):
         assert any(m < 0 for m in rollout.log_kept_masses)
 
 
+@pytest.mark.parametrize("policy, scale, rules", [
+    ("sampling(temperature=1) + temperature(0.5) + top_p(0.8) + tokens_per_step(2)", 0.5, {"top_p": 0.8}),
+    ("top_p(p=0.8) + sampling + tokens_per_step(2) + temperature(value=0.5)", 0.5, {"top_p": 0.8}),
+    ("sampling(1) + temperature( 5e-1 )+top_p + tokens_per_step(count=2)", 0.5, {"top_p": 0.95}),
+    ("alg_temperature(by_entropy, temperature=0.3) + temperature(1.5) + sampling + top_k(k=9) + tokens_per_step", 1.5, {"top_k": 9}),
+    ("alg_temperature(order=by_margin, temperature=0.3) + sampling(temperature=0.7) + top_k + tokens_per_step", 1.0, {"top_k": 50}),
+    ("sampling + top_k(9) + min_p + top_k(4) + top_p(0.9) + min_p(0.2) + top_p(0.7) + tokens_per_step", 1.0,
+     {"top_k": 4, "top_p": 0.7, "min_p": 0.2}),
+    ("temperature + at_most(3, any_of(threshold(value=0.4), tokens_per_step)) + sampling + min_p(ratio=0.1)", 1.0, {"min_p": 0.1}),
+])
+def test_masses_are_of_the_policy_and_not_of_its_spelling(policy, scale, rules):
+    rollout, passes = recorded(policy)
+    assert all(rollout.drawn) and min(rollout.log_kept_masses) < 0
+    for i, token in enumerate(rollout.tokens):
+        step, position, _ = rollout.counters[i]
+        z = row_of(f"temperature({scale})", passes[step][position])
+        assert float(formulas.log_probability(np, z, token)) == rollout.log_probabilities[i]
+        assert float(formulas.log_kept_mass(np, z, **rules)) == rollout.log_kept_masses[i]
+
+
+@pytest.mark.parametrize("policy, drawn", [
+    ("sampling(temperature=0) + tokens_per_step(3)", False), ("sampling(0.0) + tokens_per_step(3)", False),
+    ("sampling(temperature=2) + tokens_per_step(3)", True), ("sampling + tokens_per_step(3)", True),
+    ("alg_temperature(by_entropy, temperature=2) + tokens_per_step(3)", False)])
+def test_what_is_drawn(policy, drawn):
+    assert set(recorded(policy)[0].drawn) == {drawn}
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_replay_has_the_bits_again(policy, tmp_path):
     file = str(tmp_path / "decode.jsonl")

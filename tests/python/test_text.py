@@ -21,11 +21,46 @@ def test_every_part_has_a_family():
          ["threshold", "tokens_per_step", "at_frontier", "stop_at_eos"]),
         ("lopa_d2f", ["lopa_d2f", "threshold", "lookahead", "block_pipeline"]),
         ("osdt_gsm8k('dual_cache.json')", ["osdt_gsm8k", "calibrated_threshold"]),
-        ("bogus", []),
+        ("at_most(8, any_of(factor(1), local_leap)) + alg_temperature(by_entropy, temperature=0.3)",
+         ["factor", "local_leap", "alg_temperature"]),
+        ("replay('threshold(0.9).jsonl')", []),
     ],
 )  # fmt: skip
 def test_names_of_parts(policy, names):
     assert list(_text.names(policy)) == names
+
+
+@pytest.mark.parametrize("policy, parts", [
+    ("sampling(temperature=1)+temperature( 0.5 ) + threshold", [
+        ("sampling", {"temperature": 1}), ("temperature", {"value": 0.5}), ("threshold", {"value": 0.9, "inclusive": False})]),
+    ("any_of(threshold(5e-1, true), all_of(tokens_per_step(count=2)))", [
+        ("threshold", {"value": 0.5, "inclusive": True}), ("tokens_per_step", {"count": 2})]),
+    ("credit_decoding(value=0.3)", [
+        ("credit_decoding", {}), ("threshold", {"value": 0.3, "inclusive": True}), ("trace_credit", None)]),
+    ("logit_bias([3, 4], [.5, -1])", [("logit_bias", {"tokens": [3, 4], "biases": [0.5, -1]})]),
+    ('calibrated_threshold(cap=0.5, file="threshold(0.3)")', [("calibrated_threshold", None)]),
+    ("eos_gate + min_new_tokens(4, also=7)", [
+        ("eos_gate", {"until_first": False, "also": None}), ("min_new_tokens", {"tokens": 4, "also": 7})]),
+])
+def test_parts_have_all_of_their_arguments(policy, parts):
+    found = unmask.policy_parts(policy)
+    assert [name for name, _ in found] == [name for name, _ in parts]
+    for (_, expected), (_, arguments) in zip(parts, found):
+        assert expected is None or arguments == expected
+
+
+@pytest.mark.parametrize("policy, says", [
+    ("bogus", "column 1: there is no part 'bogus'"),
+    ("any_of(treshold)", "did you mean threshold"),
+    ("threshold(value=2)", "value of threshold must be in \\[0, 1\\], got 2"),
+    ("threshold(high=0.2)", "threshold has no argument 'high'"),
+    ("threshold(0.9", "must end with '\\)'"),
+    ("", "expected the name of a part"),
+])
+def test_parts_of_a_bad_text(policy, says):
+    for read in (unmask.policy_parts, lambda text: list(_text.names(text))):
+        with pytest.raises(ValueError, match=says):
+            read(policy)
 
 
 @pytest.mark.parametrize(

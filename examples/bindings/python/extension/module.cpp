@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "calibrator.hpp"
 #include "constraints.hpp"
+#include "policy_parts.hpp"
 #include "read.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
@@ -717,6 +718,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_requirements(m);
   unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
+  unmask_python::bind_policy_parts(m);
   unmask_python::bind_read(m);
   m.def(
       "score_keys",

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
-from ._unmask import Session, describe_parts
-
-
-@functools.lru_cache(maxsize=1)
-def _described() -> dict[str, list[str]]:
-    """The lines of the description of each part and method by name: its signature, then the rest."""
-    found, lines = {}, []
-    for line in filter(None, describe_parts().splitlines()):
-        if not line.startswith(" "):
-            lines = found[line.split("(")[0]] = []
-        lines.append(line)
-    return found
+from ._unmask import Session, describe_parts, policy_parts
 
 
 @functools.lru_cache(maxsize=1)
 def families() -> dict[str, str]:
     """The family of each part and method by name: "ranking", "commit rule", "cache", "method"."""
-    return {name: lines[1].strip().split(":")[0] for name, lines in _described().items()}
+    lines = [line for line in describe_parts().splitlines() if line]  # a signature, then indented lines about it
+    return {name.split("(")[0]: about.strip().split(":")[0] for name, about in zip(lines, lines[1:]) if name[0] != " "}
 
 
-@functools.lru_cache(maxsize=1)
-def _methods() -> dict[str, str]:
-    """The text that each method stands for."""
-    return {name: line[6:] for name, lines in _described().items() for line in lines if line.startswith("    = ")}
+def parts(policy: str) -> list[tuple[str, dict[str, Any]]]:
+    """The parts of a text with all of their arguments, as policy_parts(); those of a replay are in its trace."""
+    return [] if _is_replay(policy) else policy_parts(policy)  # type: ignore[return-value]
+
+
+def _is_replay(policy: str) -> bool:
+    return re.match(r"\s*replay\s*\(", policy) is not None
 
 
 def names(policy: str) -> Iterator[str]:
-    """The names of parts in a text, those inside any_of(), all_of(), at_most() and methods included."""
-    for name in re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"]*"|\'[^\']*\'', "", policy)):
-        if name in families():
-            yield name
-            if name in _methods():
-                yield from names(_methods()[name])
+    """The names of the parts of a text, those inside any_of(), all_of(), at_most() and methods included."""
+    return (name for name, _ in parts(policy))
 
 
 REWRITES = (
@@ -53,17 +42,9 @@ def rewrites(policy: str) -> bool:
     return any(name in REWRITES or families().get(name) in REWRITES for name in names(policy))
 
 
-def arguments(policy: str, name: str) -> dict[str, float] | None:
-    """The numbers that a text gives to a part, defaults included; None if it has no such part."""
-    written = re.search(rf"\b{name}\b\s*(?:\(([^()]*)\))?", policy)
-    if written is None:
-        return None
-    header = _described()[name][0]
-    values = dict(item.split("=") for item in header[len(name) + 1 : -1].split(", ") if "=" in item)
-    for place, item in enumerate(filter(None, (written[1] or "").split(","))):
-        key, _, value = item.rpartition("=")
-        values[key.strip() or list(values)[place]] = value
-    return {key: float(value) for key, value in values.items() if re.fullmatch(r"[\d.e+-]+", value.strip())}
+def arguments(policy: str, name: str) -> dict[str, Any] | None:
+    """The arguments of the first part of that name, defaults included; None if the text has no such part."""
+    return next((given for part, given in parts(policy) if part == name), None)
 
 
 def check(
@@ -76,7 +57,7 @@ def check(
     """
     if not isinstance(policy, str):
         raise ValueError(f"policy must be a text, got {type(policy).__name__}")
-    for name in ["replay"] * bool(re.match(r"\s*replay\s*\(", policy)) + list(names(policy)):
+    for name in ["replay"] * _is_replay(policy) + list(names(policy)):
         reason = refused.get(name) or refused.get(families().get(name, ""))
         if reason:
             raise ValueError(f"policy '{policy}': {host} cannot run {name}: {reason}")

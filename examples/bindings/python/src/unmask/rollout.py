@@ -102,7 +102,8 @@ class Notes:
 
     def __init__(self, policy: str, *, first: int, length: int, seed: int, sequence: int, mask_token: int,
                  suppressed: Sequence[int]) -> None:
-        names = set(_text.names(policy))
+        parts = _text.parts(policy)
+        names = {name for name, _ in parts}
         for name in ("canvas", "joint_threshold_indel", "daedal", "rho_eos"):
             if name in names:
                 raise ValueError(f"policy '{policy}' cannot be recorded: {name} moves tokens, or draws them anew")
@@ -111,18 +112,16 @@ class Notes:
         self.steps, self.drawn = [0] * count, [False] * count
         self.log_probabilities, self.log_kept_masses = [0.0] * count, [0.0] * count
         self.seeds, self.counters = [seed] * count, [(0, first + i, sequence) for i in range(count)]
-        self._draws = (_text.arguments(policy, "sampling") or {}).get("temperature", 0) > 0
-        scale = _text.arguments(policy, "temperature")
-        self._scale = {} if scale is None else {"temperature": scale["value"]}
+        given: dict[str, dict[str, Any]] = dict(parts)
+        self._draws = given.get("sampling", {"temperature": 0})["temperature"] > 0
+        self._scale = {"temperature": given["temperature"]["value"]} if "temperature" in given else {}
         self._limits: dict[str, Any] = {}
         if "confidence_after_truncation" in names:  # then the log-probability is among the kept tokens already
             return
-        for name, knob in (("top_k", "k"), ("top_p", "p"), ("min_p", "ratio")):
-            if name in names:
-                value = _text.arguments(policy, name)[knob]  # type: ignore[index]
-                self._limits[name] = int(value) if name == "top_k" else value
-        others = [n for n in _text.names(policy)
-                  if n in ("lookahead", "drafts") or _text.families().get(n) == "logits processor"]
+        for name, knob, tightest in (("top_k", "k", min), ("top_p", "p", min), ("min_p", "ratio", max)):
+            if name in names:  # of several, all keep the tokens
+                self._limits[name] = tightest(arguments[knob] for part, arguments in parts if part == name)
+        others = [n for n, _ in parts if n in ("lookahead", "drafts") or _text.families().get(n) == "logits processor"]
         if self._limits and others:
             raise ValueError(f"policy '{policy}' cannot be recorded: the mass that {', '.join(self._limits)} keeps is not "
                              f"known with {others[0]}")
