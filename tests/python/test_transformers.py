@@ -315,6 +315,21 @@ def test_a_mask_in_a_prompt_is_text(bert):
         (dict(max_new_tokens=0), "max_new_tokens must be an integer, at least 1, got 0"),
         (dict(input_ids=torch.zeros(3, dtype=torch.long)), "input_ids must have two dimensions, got \\[3\\]: input_ids\\[None\\]"),
         (dict(input_ids=torch.ones(1, 3, dtype=torch.long)), "nothing to decode"),
+        (dict(input_ids=[1, 2, 3]), r"input_ids must be a tensor, int64 \[batch, length\], got \[1, 2, 3\]: torch.tensor"),
+        (dict(input_ids="text"), "input_ids must be a tensor"),
+        (dict(policy=["threshold(0.9)"] * 2), "policy must be a text, or a list with one for each of 1 rows, got 2"),
+        (dict(policy=["threshold(0.9)"], input_ids=torch.full((2, 4), MASK)), "one for each of 2 rows, got 1"),
+        (dict(policy=[]), "one for each of 1 rows, got 0"),
+        (dict(policy=0.9), "policy must be a text, or a list with one for each of 1 rows, got 0.9"),
+        (dict(policy=[3]), "policy must be a text, got int"),
+        (dict(eos_token_id=[1, "a"]), "eos_token_id must be a token, or a list of tokens, got"),
+        (dict(eos_token_id="1"), "eos_token_id must be a token, or a list of tokens, got '1'"),
+        (dict(mask_token_id="[MASK]"), "mask_token_id must be an integer, got '\\[MASK\\]'"),
+        (dict(model_kwargs=3), "model_kwargs must be a dictionary of the model's arguments, got 3"),
+        (dict(attention_mask=[[1] * 8]), "attention_mask must be a tensor of the shape"),
+        (dict(editable=torch.ones(1, 8, dtype=torch.long)), "editable must be bool or uint8, got torch.int64"),
+        (dict(block_length=0), "block_length must be at least 1"),
+        (dict(model="bert-base-uncased"), "model must be a module, or a function that returns logits, got 'bert-base-uncased': AutoModel"),
         (dict(attention_mask=torch.ones(1, 3)), "attention_mask must be of the shape"),
         (dict(editable=torch.ones(1, 3)), "editable must be of the shape"),
         (dict(streamer=SimpleNamespace(), input_ids=torch.full((2, 4), MASK)), "batch of 1, got 2"),
@@ -323,7 +338,108 @@ def test_a_mask_in_a_prompt_is_text(bert):
 def test_bad_arguments_are_named(bert, change, says):
     arguments = {**dict(input_ids=texts(1, [8])[0][None], policy="threshold(0.9)", mask_token_id=MASK), **change}
     with pytest.raises(ValueError, match=says):
-        generate(bert, **arguments)
+        generate(**{"model": bert, **arguments})
+
+
+@pytest.mark.parametrize("given, says", [
+    ({"temperature": 5.0}, r"generate\(\) has no argument temperature, got 5.0: write it in the policy: `\+ temperature\(5.0\) \+ sampling`"),
+    ({"do_sample": True}, r"do_sample, got True: write it in the policy: `\+ sampling`"),
+    ({"top_p": 0.9}, r"`\+ sampling \+ top_p\(0.9\)`"),
+    ({"top_k": 5}, r"`\+ sampling \+ top_k\(5\)`"),
+    ({"min_p": 0.1}, r"`\+ sampling \+ min_p\(0.1\)`"),
+    ({"repetition_penalty": 9.0}, r"`\+ repetition_penalty\(9.0\)`"),
+    ({"min_new_tokens": 4}, r"`\+ min_new_tokens\(4\)`"),
+    ({"num_beams": 4}, "num_beams, got 4: a policy keeps one answer"),
+    ({"return_dict_in_generate": True}, "always returns a Generated"),
+    ({"max_length": 50}, "write max_new_tokens"),
+    ({"no_repeat_ngram_size": 2}, "a setting of a GenerationConfig"),
+    ({"typical_p": 0.2}, "a setting of a GenerationConfig"),
+    ({"generation_config": object()}, "write its settings in the policy"),
+    ({"logits_processor": []}, "write parts in the policy"),
+    ({"block_lenght": 3}, "did you mean block_length\\?"),
+    ({"eos_token": 5}, "did you mean eos_token_id\\?"),
+    ({"mask_token": 5}, "did you mean mask_token_id\\?"),
+    ({"sead": 7}, "did you mean seed\\?"),
+    ({"max_tokens": 7}, "did you mean max_new_tokens\\?"),
+    ({"polcy": "threshold"}, "did you mean policy\\?"),
+    ({"temprature": 2}, r"if that is temperature, write it in the policy: `\+ temperature\(2\) \+ sampling`"),
+    ({"token_type_ids": 0}, r"Arguments of the model go in a dictionary, model_kwargs=\{'token_type_ids': ...\}"),
+    ({"zzz": 1}, r"model_kwargs=\{'zzz': ...\}"),
+])
+def test_arguments_that_generate_does_not_have_are_refused(bert, given, says):
+    with pytest.raises(TypeError, match=says):
+        generate(bert, texts(1, [8])[0][None], "threshold(0.9)", mask_token_id=MASK, **given)
+
+
+def test_every_setting_of_a_generation_config_is_refused(bert):
+    ids = texts(1, [8])[0][None]
+    for name in vars(transformers.GenerationConfig()):
+        if not name.startswith("_") and name not in ("max_new_tokens", "eos_token_id"):
+            with pytest.raises(TypeError, match=f"has no argument {name}, got 1"):
+                generate(bert, ids, "threshold(0.9)", mask_token_id=MASK, **{name: 1})
+
+
+def test_arguments_of_the_model_are_a_dictionary(bert):
+    ids, seen = texts(1, [8])[0][None], []
+
+    def model(x, **rest):
+        seen.append(rest)
+        return bert(x)
+
+    settings = dict(mask_token_id=MASK, vocab_size=VOCAB)
+    assert torch.equal(generate(model, ids, model_kwargs={"color": 3}, **settings).sequences, generate(model, ids, **settings).sequences)
+    assert seen[0] == {"color": 3} and seen[-1] == {}
+
+
+def test_a_list_of_eos_tokens(llada):
+    model, tokenizer = llada
+    (line,) = references(1)
+    ids = tokenizer([line["prompt"]])["input_ids"]
+    settings = dict(max_new_tokens=40, block_length=20, mask_token_id=0, vocab_size=98)
+    plain = generate(model, ids, "threshold(0.9) + stop_at_eos", eos_token_id=1, **settings)
+    n = ids.shape[1]
+    assert 1 in plain.sequences[0, n : plain.answer_ends[0]].tolist() and plain.sequences[0, plain.answer_ends[0] - 1] == 1
+    for eos in ([1, 97], [97, 1], (97, 1), [1]):  # 97 is never written
+        out = generate(model, ids, "threshold(0.9) + stop_at_eos", eos_token_id=eos, **settings)
+        assert out.answer_ends == plain.answer_ends and out.forwards == plain.forwards
+        assert torch.equal(out.sequences[:, : out.answer_ends[0]], plain.sequences[:, : out.answer_ends[0]])
+        assert set(out.sequences[0, out.answer_ends[0] :].tolist()) <= {1, eos[0]}
+    first = int(plain.sequences[0, n + 2])  # ends the answer as another EOS token
+    out = generate(model, ids, "left_to_right + tokens_per_step + stop_at_eos", eos_token_id=[97, first], **settings)
+    at = plain.sequences[0, n:].tolist().index(first)
+    assert out.answer_ends == [n + at + 1] and out.forwards == at + 1
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+@pytest.mark.parametrize("eos", [None, 3])
+def test_an_answer_ends_before_what_no_step_decided(bert, left, eos):
+    rows = texts(5, [20, 12])
+    ids, there = padded(rows, left)
+    settings = dict(attention_mask=there, mask_token_id=MASK, eos_token_id=eos)
+    whole = generate(bert, ids, "tokens_per_step(2)", **settings)
+    out = generate(bert, ids, "tokens_per_step(2) + max_steps(2)", **settings)
+    for i in range(2):
+        filled = eos or getattr(bert.config, "eos_token_id", None) or MASK
+        undecided = ((ids[i] == MASK) & (out.sequences[i] == filled) & (whole.sequences[i] != out.sequences[i])).nonzero()
+        assert 0 < len(undecided) and out.answer_ends[i] == int(undecided[0])
+        last = int(there[i].nonzero()[-1]) + 1
+        assert whole.answer_ends[i] == last
+    longer = generate(bert, ids, "left_to_right + tokens_per_step(2) + max_steps(2)", max_new_tokens=9, **settings)
+    assert longer.answer_ends == [ids.shape[1] + 4] * 2
+
+    class Streamer:
+        got = []
+
+        def put(self, tokens):
+            self.got += tokens.tolist()
+
+        def end(self):
+            pass
+
+    out = generate(bert, rows[0][None], "left_to_right + tokens_per_step(2) + max_steps(2)", max_new_tokens=9, streamer=Streamer(),
+                   mask_token_id=MASK, eos_token_id=eos)
+    assert Streamer.got == out.sequences[0, : 20 + 4].tolist()
+    Streamer.got.clear()
 
 
 @pytest.fixture(scope="module")
@@ -348,23 +464,144 @@ def test_custom_generate_takes_a_policy_for_each_row(causal):
     assert not torch.equal(both, causal.generate(ids, policy=policies[0], **custom))
 
 
+CUSTOM = dict(custom_generate=unmask.transformers.custom_generate)
+
+
 @pytest.mark.parametrize("settings, parts", [
     ({}, ""),
     ({"repetition_penalty": 3.0}, " + repetition_penalty(3.0, window=17)"),
-    ({"do_sample": True, "temperature": 1.5, "top_k": 0}, " + sampling(1.5)"),
-    ({"do_sample": True, "temperature": 1.5, "top_k": 3}, " + sampling(1.5) + top_k(3)"),
-    ({"do_sample": True, "top_p": 0.4, "top_k": 0}, " + sampling(1.0) + top_p(0.4)"),
-    ({"do_sample": True, "min_p": 0.3, "temperature": 2.0, "top_k": 0}, " + sampling(2.0) + min_p(0.3)"),
+    ({"do_sample": True, "temperature": 1.5, "top_k": 0}, " + temperature(1.5) + sampling"),
+    ({"do_sample": True, "temperature": 0.3, "top_k": 1}, " + temperature(0.3) + confidence_after_truncation + top_k(1)"),
 ])
 def test_custom_generate(causal, settings, parts):
     ids = torch.tensor([[3, 4, 5, 6, 7], [9, 8, 7, 6, 5]])
-    policy = "tokens_per_step(2)"
+    policy = "left_to_right + tokens_per_step(2)"
     expected = generate(lambda x, **k: causal(x, use_cache=False, **k), ids, policy + parts, vocab_size=VOCAB, seed=5, **OPTIONS)
-    got = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy=policy, seed=5, **settings, **OPTIONS)
+    got = causal.generate(ids, policy=policy, seed=5, **settings, **CUSTOM, **OPTIONS)
     assert torch.equal(got, expected.sequences)
-    if settings:
-        plain = causal.generate(ids, custom_generate=unmask.transformers.custom_generate, policy=policy, seed=5, **OPTIONS)
+    if settings and settings.get("top_k") != 1:
+        plain = causal.generate(ids, policy=policy, seed=5, **CUSTOM, **OPTIONS)
         assert not torch.equal(got, plain)
+
+
+def probability_of_a_fit(counts, probabilities):
+    """The probability of a chi-square at least as large as that of the counts; 0 if one has probability 0."""
+    if counts[probabilities == 0].any():
+        return 0.0
+    expected = counts.sum() * probabilities.double()
+    often = expected >= 5
+    expected = torch.cat([expected[often], expected[~often].sum()[None]])
+    seen = torch.cat([counts[often], counts[~often].sum()[None]]).double()
+    there = expected > 0
+    statistic = ((seen - expected)[there] ** 2 / expected[there]).sum()
+    return float(torch.special.gammaincc((there.sum() - 1).double() / 2, statistic / 2)) if there.sum() > 1 else 1.0
+
+
+@pytest.mark.parametrize("settings", [
+    {"temperature": 2.0, "top_p": 0.6, "top_k": 0}, {"temperature": 0.5, "top_p": 0.9, "top_k": 0},
+    {"temperature": 1.7, "top_p": 0.8, "top_k": 6}, {"temperature": 1.4, "min_p": 0.2, "top_k": 0},
+    {"temperature": 3.0, "top_k": 12, "top_p": 0.7, "min_p": 0.1, "repetition_penalty": 1.8},
+    {"repetition_penalty": 0.5, "top_p": 0.5}, {"temperature": 1.2}, {},
+], ids=str)
+@pytest.mark.parametrize("how", ["custom_generate", "custom_generate with parts"])
+def test_draws_are_those_of_the_processors_of_transformers(causal, settings, how):
+    if how != "custom_generate" and {"top_k", "top_p"} <= settings.keys() and settings["top_k"]:
+        pytest.skip("top_p of a policy counts the mass of the whole row")
+    count, prompt = 3000, torch.tensor([[3, 4, 5, 6, 7, 5]])
+    with torch.no_grad():
+        row = causal(torch.cat([prompt, torch.tensor([[MASK]])], 1)).logits[0, -1].float()
+    row[MASK] = -torch.inf
+    settings = {"top_k": 0, **settings}
+    config = transformers.GenerationConfig(do_sample=True, **settings)
+    processors = causal._get_logits_processor(config, input_ids_seq_length=6)
+    expected = processors(prompt, row[None].clone())[0].softmax(-1)
+    policy = "tokens_per_step"
+    if how != "custom_generate":  # truncated after parts that make tokens impossible, here one that never happens
+        policy += " + allowed_tokens([5], first=60, last=61)"
+    drawn = causal.generate(prompt.repeat(count, 1), do_sample=True, policy=policy, seed=1, max_new_tokens=1, mask_token_id=MASK,
+                            **settings, **CUSTOM)[:, -1]
+    assert (expected > 0).sum() > 2
+    assert probability_of_a_fit(torch.bincount(drawn, minlength=VOCAB), expected) > 1e-3
+    wrong = row.softmax(-1) if len(settings) > 1 else (row / 2).softmax(-1)
+    assert probability_of_a_fit(torch.bincount(drawn, minlength=VOCAB), wrong) < 1e-3
+
+
+@pytest.mark.parametrize("different", [5, 31, 32, 33, 50])
+def test_repetition_penalty_counts_every_token(causal, different):
+    prompt = torch.arange(different)[None] + 3
+    row = torch.full((VOCAB,), -5.0)
+    row[:8], row[55] = torch.tensor([0, 0, 0, 3.0, -1, 2, -3, 1]), 1.9
+    processor = transformers.RepetitionPenaltyLogitsProcessor(2.0)
+    best = processor(prompt, row[None].clone())[0].argmax().item()
+    head = causal.lm_head.forward
+    causal.lm_head.forward = lambda x: row.expand(*x.shape[:-1], VOCAB).clone()
+    try:
+        out = causal.generate(prompt, policy="left_to_right + tokens_per_step", repetition_penalty=2.0, max_new_tokens=3,
+                              mask_token_id=MASK, **CUSTOM)
+    finally:
+        causal.lm_head.forward = head
+    expected = prompt
+    for _ in range(3):
+        next_ = processor(expected, row[None].clone())[0].argmax()
+        expected = torch.cat([expected, next_[None, None]], 1)
+    assert out[0, different] == best == 55 and torch.equal(out, expected)
+
+
+def scripted(causal, answer, prompt):
+    """The model, with a head that says an answer behind a prompt, and 7 after it."""
+    def head(x):
+        z = torch.zeros(*x.shape[:-1], VOCAB)
+        for p in range(z.shape[1]):
+            k = p - prompt
+            z[:, p, answer[k] if 0 <= k < len(answer) else 7] = 20
+        return z
+    return head
+
+
+@pytest.mark.parametrize("policy", ["threshold(0.9)", "threshold(0.9) + stop_at_eos", "tokens_per_step + stop_at_eos"])
+@pytest.mark.parametrize("eos, end", [([1, 2], 3), ([2, 1], 3), (2, 3), ([1], 8), (7, 4), ([9, 2, 1], 2), (None, 8)])
+def test_custom_generate_ends_with_the_first_eos_token(causal, policy, eos, end):
+    if eos is None and "stop" in policy:
+        pytest.skip("stop_at_eos needs an EOS token")
+    answer, own = [8, 9, 2, 7, 7, 6, 6, 6], causal.lm_head.forward
+    ids = torch.tensor([[3, 4, 5], [5, 4, 3]])
+    causal.lm_head.forward = scripted(causal, answer, 3)
+    try:
+        out = causal.generate(ids, policy=policy, max_new_tokens=8, mask_token_id=MASK, block_length=4, eos_token_id=eos, **CUSTOM)
+    finally:
+        causal.lm_head.forward = own
+    assert out.tolist() == [row + answer[:end] for row in ids.tolist()]
+
+
+def test_rows_that_end_early_are_padded(causal):
+    own, ids = causal.lm_head.forward, torch.tensor([[PAD, 4, 5], [5, 4, 3]])
+    causal.lm_head.forward = lambda x: torch.stack([scripted(causal, a, 3)(x[i : i + 1])[0] for i, a in enumerate(
+        [[8, 2], [8, 8, 9, 1]][-len(x):])])
+    try:
+        out = causal.generate(ids, attention_mask=torch.tensor([[1, 1, 1], [1, 1, 1]]), policy="tokens_per_step",
+                              max_new_tokens=8, mask_token_id=MASK, eos_token_id=[1, 2], pad_token_id=PAD, **CUSTOM)
+    finally:
+        causal.lm_head.forward = own
+    assert out.tolist() == [[PAD, 4, 5, 8, 2, PAD, PAD], [5, 4, 3, 8, 8, 9, 1]]
+
+
+def test_custom_generate_puts_no_eos_token_before_min_new_tokens(causal):
+    own, ids = causal.lm_head.forward, torch.tensor([[3, 4, 5]])
+    causal.lm_head.forward = scripted(causal, [8, 2, 1, 1], 3)
+    try:
+        out = causal.generate(ids, policy="threshold(0.9) + stop_at_eos", max_new_tokens=8, min_new_tokens=3, mask_token_id=MASK,
+                              eos_token_id=[6, 1, 2], **CUSTOM)
+    finally:
+        causal.lm_head.forward = own
+    assert out[0, 3] == 8 and not {1, 2, 6} & set(out[0, 3:6].tolist()) and out.shape == (1, 7) and out[0, 6] == 1
+
+
+def test_custom_generate_pads_what_no_step_decided(causal):
+    ids = torch.tensor([[3, 4, 5]])
+    for eos in (None, 1):
+        out = causal.generate(ids, policy="left_to_right + tokens_per_step(2) + max_steps(2)", eos_token_id=eos, **CUSTOM, **OPTIONS)
+        whole = causal.generate(ids, policy="left_to_right + tokens_per_step(2)", eos_token_id=eos, **CUSTOM, **OPTIONS)
+        assert torch.equal(out, whole[:, :7])
 
 
 def test_custom_generate_by_a_folder_and_its_forms(causal):
@@ -384,11 +621,19 @@ def test_custom_generate_by_a_folder_and_its_forms(causal):
 
 @pytest.mark.parametrize("settings, message", [
     ({"num_beams": 2}, "num_beams must be 1: a policy keeps one answer, got 2"),
+    ({"output_scores": True, "return_dict_in_generate": True}, "output_scores must be False"),
+    ({"do_sample": True, "top_k": 0, "top_p": 0.5, "policy": "threshold + top_p(0.9)"}, "top_p must not be given with a policy that has top_p"),
+    ({"policy": ["threshold"]}, None),
+    ({"policy": ["threshold", "threshold"]}, "policy must be a text, or a list with one for each of 1 rows, got 2"),
+    ({"block_lenght": 3}, "block_lenght"),
     ({"no_repeat_ngram_size": 2}, "cannot honour NoRepeatNGramLogitsProcessor"),
     ({"max_time": 1.0}, "cannot honour MaxTimeCriteria"),
     ({"do_sample": True, "temperature": 0.5, "policy": "threshold(0.9) + sampling(1)"},
      "temperature must not be given with a policy that has sampling"),
 ])
 def test_custom_generate_refuses_what_it_cannot_honour(causal, settings, message):
+    if message is None:
+        causal.generate(torch.tensor([[3, 4, 5]]), **CUSTOM, **settings, **OPTIONS)
+        return
     with pytest.raises(ValueError, match=message):
         causal.generate(torch.tensor([[3, 4, 5]]), custom_generate=unmask.transformers.custom_generate, **settings, **OPTIONS)
