@@ -218,10 +218,10 @@ def test_a_stop_sequence_ends_the_decode(server):
 
 # Each setting is the part that it stands for; the values change the answer, so that none is ignored.
 @pytest.mark.parametrize("fields, parts", [
-    ({"temperature": 5}, "sampling(5)"),
-    ({"temperature": 5, "top_k": 2}, "sampling(5) + top_k(2)"),
-    ({"temperature": 5, "top_p": 0.5}, "sampling(5) + top_p(0.5)"),
-    ({"temperature": 5, "min_p": 0.3}, "sampling(5) + min_p(0.3)"),
+    ({"temperature": 5}, "temperature(5) + sampling"),
+    ({"temperature": 5, "top_k": 2}, "temperature(5) + sampling + top_k(2)"),
+    ({"temperature": 5, "top_p": 0.5}, "temperature(5) + sampling + top_p(0.5)"),
+    ({"temperature": 5, "min_p": 0.3}, "temperature(5) + sampling + min_p(0.3)"),
     ({"repetition_penalty": 3.0}, "repetition_penalty(3, window=52)"),
     ({"presence_penalty": 9.0}, "presence_frequency_penalty(9, 0, window=52)"),
     ({"frequency_penalty": 9.0}, "presence_frequency_penalty(0, 9, window=52)"),

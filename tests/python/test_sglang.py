@@ -12,6 +12,7 @@ import types
 
 import pytest
 import torch
+from draws import probability_of_a_fit, sampled
 
 sglang = pytest.importorskip("sglang", reason="bash tests/sglang.sh installs SGLang")
 
@@ -257,14 +258,11 @@ def policy_of(policy="threshold(0.9)", **params):
 @pytest.mark.parametrize("params, parts", [
     ({}, ""),
     ({"temperature": 0}, ""),
-    ({"temperature": 0.7}, " + sampling(0.7)"),
-    ({"temperature": 0.7, "top_p": 0.9}, " + sampling(0.7) + top_p(0.9)"),
-    ({"top_k": 5}, " + sampling(1.0) + top_k(5)"),
-    ({"min_p": 0.1, "temperature": 2}, " + sampling(2) + min_p(0.1)"),
-    ({"logit_bias": {"7": -5.0}}, " + logit_bias([7], [-5.0])"),
-    ({"repetition_penalty": 1.5}, " + repetition_penalty(1.5, window=1073741824)"),
-    ({"presence_penalty": 1.0, "frequency_penalty": -1.0},
-     " + presence_frequency_penalty(1.0, -1.0, window=1073741824, prompt=true)"),
+    ({"temperature": 0.7}, " + temperature(0.7) + sampling"),
+    ({"temperature": 0.7, "top_p": 0.9}, " + temperature(0.7) + sampling + top_p(0.9)"),
+    ({"top_k": 5}, " + sampling + top_k(5)"),
+    ({"min_p": 0.1, "temperature": 2}, " + temperature(2) + sampling + min_p(0.1)"),
+    ({"logit_bias": {"7": -5.0}, "repetition_penalty": 1.5, "presence_penalty": 1.0, "frequency_penalty": -1.0}, ""),
 ])
 def test_sampling_parameters_are_parts(params, parts):
     assert policy_of(**params) == "threshold(0.9)" + parts
@@ -274,7 +272,7 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     request = Request([5] * 4, policy="tokens_per_step(2)")
     request.dllm_config.algorithm_config["sampling"] = True
     assert algorithms.algo_name_to_cls["Unmask"].validate_request(request) is None
-    assert request.unmask.policy == "tokens_per_step(2) + sampling(1.0)"
+    assert request.unmask.policy == "tokens_per_step(2) + sampling"
 
 
 @pytest.mark.parametrize("params, message", [
@@ -282,9 +280,9 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
      "temperature must not be given with a policy that has sampling, got 0.5"),
     ({"policy": "sampling(1) + threshold(0.9)", "temperature": 0}, "temperature must not be given with a policy that has sampling"),
     ({"policy": "min_new_tokens(3) + threshold(0.9)"}, "cannot run min_new_tokens: the request has a field for it"),
-    ({"logit_bias": {str(i): 1.0 for i in range(17)}}, "logit_bias must be an object with at most 16 tokens, got 17 tokens"),
-    ({"repetition_penalty": 1.1, "presence_penalty": 1.0},
-     "repetition_penalty must not be given with presence_penalty or frequency_penalty"),
+    ({"policy": "temperature(2) + threshold(0.9)", "temperature": 0.5}, "temperature must not be given with a policy that has temperature"),
+    ({"logit_bias": {"64": 1.0}}, "logit_bias must have tokens in [0, 64) as keys, got '64'"),
+    ({"logit_bias": {"7": float("inf")}}, "logit_bias[7] must be a finite number, got inf"),
     ({"ebnf": "root ::= 'a'"}, "ebnf is not supported: use json_schema or regex, got \"root"),
     ({"structural_tag": "{}"}, "structural_tag is not supported"),
     ({"beam_width": 3}, "beam_width must be 1: a policy keeps one answer, got 3"),
@@ -292,7 +290,7 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     ({"regex": "a", "ignore_eos": True}, "regex needs an EOS token"),
     ({"min_new_tokens": 3, "stop_token_ids": {5, 6}}, "min_new_tokens must be 0 where more than two tokens end an answer"),
     ({"custom_params": {"return_step_maps": "yes"}}, "return_step_maps must be true or false, got 'yes'"),
-    ({"custom_params": {"return_step_maps": True}, "top_k": 3, "repetition_penalty": 1.5},
+    ({"custom_params": {"return_step_maps": True}, "top_k": 3, "policy": "repetition_penalty(1.5) + threshold(0.9)"},
      "the mass that top_k keeps is not known with repetition_penalty"),
 ])
 def test_what_cannot_be_honoured_is_refused(params, message):
@@ -354,6 +352,43 @@ def test_penalties_reach_over_blocks():
     assert sorted(frequency.answer[:18]) == list(range(1, 19))  # another token each time; the prompt does not count
     assert sorted(presence.answer) == list(range(1, 19))
     assert sorted(repetition.answer) == list(range(2, 20))  # and here it does
+
+
+def test_penalties_count_every_token():
+    """A prompt of 40 different tokens, of which the library's own parts would count 32."""
+    request = Request(list(range(1, 41)), policy="tokens_per_step", repetition_penalty=3.0, max_new_tokens=15)
+    served([request], falling)
+    assert sorted(request.answer) == list(range(41, 56))
+    far = Request([1] * 5, policy="tokens_per_step", presence_penalty=20.0, max_new_tokens=55)
+    served([far], falling)
+    assert sorted(far.answer) == list(range(1, 56))
+
+
+@pytest.mark.parametrize("params", [
+    {"temperature": 2.0, "top_p": 0.6}, {"temperature": 0.6, "top_p": 0.9, "top_k": 9, "min_p": 0.05},
+    {"temperature": 1.5, "min_p": 0.4}, {"temperature": 1.4, "presence_penalty": 1.5, "frequency_penalty": 0.8, "top_p": 0.9},
+    {"temperature": 0.7, "repetition_penalty": 1.6, "presence_penalty": 0.9, "logit_bias": {"3": 2.0, "50": -1.0}},
+    {"temperature": 3.0, "logit_bias": {str(t): 0.1 * t for t in range(20)}, "top_k": 30}], ids=str)
+def test_draws_are_those_of_the_sampler_of_sglang(params):
+    from sglang.srt.layers.sampler import top_k_top_p_min_p_sampling_from_probs_torch
+
+    row = torch.randn(VOCAB, generator=torch.Generator().manual_seed(3)) * 2
+    row[[MASK, EOS]] = -200
+    prompt = [7, 7, 8, 9, *range(10, 50)]
+    p = torch.from_numpy(sampled(row, **params, prompt=prompt))
+    plain = torch.from_numpy(sampled(row, **{k: v for k, v in params.items() if k not in ("top_k", "top_p", "min_p")}, prompt=prompt))
+    torch.manual_seed(0)
+    count = 20000
+    theirs = top_k_top_p_min_p_sampling_from_probs_torch(
+        plain.float().repeat(count, 1), torch.full((count,), params.get("top_k", VOCAB)), torch.full((count,), params.get("top_p", 1.0)),
+        torch.full((count,), params.get("min_p", 0.0)), need_min_p_sampling=True, sampling_seed=None,
+        positions=None)
+    assert probability_of_a_fit(torch.bincount(theirs.flatten().long(), minlength=VOCAB), p) > 1e-3  # the formula is SGLang's
+    requests = [Request(prompt, policy="left_to_right + tokens_per_step", max_new_tokens=1, sampling_seed=i, **params) for i in range(1500)]
+    served(requests, lambda ids: row.repeat(*ids.shape, 1))
+    counts = torch.bincount(torch.tensor([r.answer[0] for r in requests]), minlength=VOCAB)
+    assert (p > 0).sum() > 2 and probability_of_a_fit(counts, p) > 1e-3
+    assert probability_of_a_fit(counts, row.double().softmax(-1)) < 1e-3
 
 
 def test_min_new_tokens_counts_over_the_answer():

@@ -7,6 +7,7 @@ import pytest
 import torch
 import unmask
 from conftest import REPOSITORY
+from draws import probability_of_a_fit, sampled
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 from unmask.transformers import generate  # noqa: E402
@@ -484,19 +485,6 @@ def test_custom_generate(causal, settings, parts):
         assert not torch.equal(got, plain)
 
 
-def probability_of_a_fit(counts, probabilities):
-    """The probability of a chi-square at least as large as that of the counts; 0 if one has probability 0."""
-    if counts[probabilities == 0].any():
-        return 0.0
-    expected = counts.sum() * probabilities.double()
-    often = expected >= 5
-    expected = torch.cat([expected[often], expected[~often].sum()[None]])
-    seen = torch.cat([counts[often], counts[~often].sum()[None]]).double()
-    there = expected > 0
-    statistic = ((seen - expected)[there] ** 2 / expected[there]).sum()
-    return float(torch.special.gammaincc((there.sum() - 1).double() / 2, statistic / 2)) if there.sum() > 1 else 1.0
-
-
 @pytest.mark.parametrize("settings", [
     {"temperature": 2.0, "top_p": 0.6, "top_k": 0}, {"temperature": 0.5, "top_p": 0.9, "top_k": 0},
     {"temperature": 1.7, "top_p": 0.8, "top_k": 6}, {"temperature": 1.4, "min_p": 0.2, "top_k": 0},
@@ -507,7 +495,7 @@ def probability_of_a_fit(counts, probabilities):
 def test_draws_are_those_of_the_processors_of_transformers(causal, settings, how):
     if how != "custom_generate" and {"top_k", "top_p"} <= settings.keys() and settings["top_k"]:
         pytest.skip("top_p of a policy counts the mass of the whole row")
-    count, prompt = 3000, torch.tensor([[3, 4, 5, 6, 7, 5]])
+    count, prompt = 2000, torch.tensor([[3, 4, 5, 6, 7, 5]])
     with torch.no_grad():
         row = causal(torch.cat([prompt, torch.tensor([[MASK]])], 1)).logits[0, -1].float()
     row[MASK] = -torch.inf
@@ -515,6 +503,8 @@ def test_draws_are_those_of_the_processors_of_transformers(causal, settings, how
     config = transformers.GenerationConfig(do_sample=True, **settings)
     processors = causal._get_logits_processor(config, input_ids_seq_length=6)
     expected = processors(prompt, row[None].clone())[0].softmax(-1)
+    oracle = sampled(row, **settings, prompt=prompt[0].tolist(), top_p_of_the_kept=True)
+    assert torch.allclose(expected.double(), torch.from_numpy(oracle), atol=1e-5)
     policy = "tokens_per_step"
     if how != "custom_generate":  # truncated after parts that make tokens impossible, here one that never happens
         policy += " + allowed_tokens([5], first=60, last=61)"

@@ -4,6 +4,7 @@
 UNMASK_VLLM names the unpacked Python files of vLLM's wheel. Its sampler and states run here on a CPU;
 its Triton kernels run in Triton's interpreter. No engine, no model and no GPU take part.
 """
+import math
 import os
 import sys
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import unmask
+from draws import probability_of_a_fit, sampled
 
 VOCAB, CANVAS, HIDDEN, SLOTS, STEPS = 64, 16, 8, 6, 12
 POLICY = "by_entropy + entropy_bound(0.1) + canvas(12)"
@@ -627,6 +629,38 @@ def test_log_probs_are_those_of_the_step_that_committed(nemotron, wanted, temper
             assert torch.allclose(values[p, 1:], logs[p].topk(wanted).values, atol=1e-5)
         before = canvas
     assert before == tokens
+
+
+@pytest.mark.parametrize("given", [
+    dict(temperature=2.0, top_p=0.6), dict(temperature=0.5, top_p=0.9), dict(temperature=1.5, top_k=12, top_p=0.7),
+    dict(temperature=1.4, min_p=0.3), dict(temperature=2.0, min_p=0.1, top_k=20, top_p=0.8, logit_bias={9: 3.0, 11: -2.0}),
+    dict(temperature=0.6, logit_bias={9: 2.0})], ids=str)
+@pytest.mark.parametrize("how", ["rows", "parts"])
+def test_draws_are_those_of_the_samplers_of_vllm(nemotron, given, how):
+    from vllm.v1.sample.ops.topk_topp_sampler import apply_top_k_top_p_pytorch
+
+    if how == "parts" and {"top_k", "top_p"} <= given.keys():
+        pytest.skip("top_p of a policy counts the mass of the whole row")
+    n, row = nemotron, torch.randn(VOCAB, generator=torch.Generator().manual_seed(2)) * 1.3
+    row[MASK] = -torch.inf
+    rule = "left_to_right + tokens_per_step" + (" + allowed_tokens([5], first=60, last=61)" if how == "parts" else "")
+    z = row.clone()
+    for token, bias in given.get("logit_bias", {}).items():
+        z[token] += bias
+    z = z / given["temperature"]
+    z[z < z.max() + math.log(given.get("min_p", 1e-9))] = -torch.inf
+    expected = apply_top_k_top_p_pytorch(
+        z[None].clone(), torch.tensor([given.get("top_k", VOCAB)]), torch.tensor([given.get("top_p", 1.0)]))[0].softmax(-1)
+    assert np.allclose(expected, sampled(row, **given, top_p_of_the_kept=True), atol=1e-5)
+    counts = np.zeros(VOCAB, int)
+    sampler = masked_ours(n, rule)
+    for seed in range(1200):
+        sampler.add_request(0, params(n.vllm, seed=seed, **given))
+        sampler._requests[0].steps = 0
+        sampler._decide({0: row.repeat(BLOCK, 1)})
+        counts[int(sampler._requests[0].tokens[0])] += 1
+    assert (expected > 0).sum() > 2 and probability_of_a_fit(counts, expected) > 1e-3
+    assert probability_of_a_fit(counts, row.softmax(-1)) < 1e-3
 
 
 def test_what_its_requests_may_not_have_is_logged(nemotron, monkeypatch):

@@ -9,7 +9,7 @@ from . import _text
 
 # The part of each setting, the range of its values, and the values at which it does nothing.
 _PARTS: dict[str, tuple[str, float, float, tuple[float, ...]]] = {
-    "temperature": ("sampling", 0, math.inf, (0,)),
+    "temperature": ("temperature", 0, math.inf, (0,)),
     "top_k": ("top_k", -1, 2**31 - 1, (-1, 0)),
     "top_p": ("top_p", 0, 1, (1,)),
     "min_p": ("min_p", 0, 1, (0,)),
@@ -22,6 +22,7 @@ _PARTS: dict[str, tuple[str, float, float, tuple[float, ...]]] = {
 _WHOLE = ("top_k", "min_tokens")
 _TRUNCATION = ("top_k", "top_p", "min_p")
 _DRAWS = {"sampling", "confidence_after_truncation"}  # parts with which truncation changes something
+_COLDEST = 1e-6  # of the part temperature
 _MOST_BIASES = 16
 
 NAMES = tuple(_PARTS)
@@ -29,6 +30,9 @@ NAMES = tuple(_PARTS)
 
 def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int, prompt: bool = False) -> str:
     """The text of a policy with a part for each setting that does something.
+
+    The row that is truncated, drawn from and ranked by is that of vLLM, SGLang and transformers: the logits,
+    then penalties and biases, divided by the temperature.
 
     `given` has settings by name; None is a setting that was not given. `length` is the number of
     positions of prompt and answer, over which penalties count; with `prompt` all of them count over the
@@ -39,18 +43,19 @@ def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int
     set_ = {name: _checked(name, value, vocab) for name, value in given.items() if value is not None}
     there = set(_text.names(policy))
     for name, value in set_.items():
-        part = _PARTS[name][0]
-        if part in there and (name == "temperature" or _acts(name, value)):
-            raise ValueError(f"{name} must not be given with a policy that has {part}, got {value!r} and '{policy}'")
+        for part in ("sampling", "temperature") if name == "temperature" else (_PARTS[name][0],):
+            if part in there and (name == "temperature" or _acts(name, value)):
+                raise ValueError(f"{name} must not be given with a policy that has {part}, got {value!r} and '{policy}'")
     acting = {name: value for name, value in set_.items() if _acts(name, value)}
     parts = [policy]
+    t = acting.get("temperature", 1)  # parts edit rows that are divided by it already
     if "temperature" in acting:
-        parts.append(f"sampling({acting['temperature']!r})")
+        parts += [f"temperature({t!r})"] * (t != 1) + ["sampling"]
     if "temperature" in acting or there & _DRAWS:
         parts += [f"{name}({acting[name]!r})" for name in _TRUNCATION if name in acting]
     if "repetition_penalty" in acting:
         parts.append(f"repetition_penalty({acting['repetition_penalty']!r}, window={length})")
-    penalties = [acting.get(name, 0) for name in ("presence_penalty", "frequency_penalty")]
+    penalties = [acting.get(name, 0) / t for name in ("presence_penalty", "frequency_penalty")]
     if any(penalties):
         also = ", prompt=true" if prompt else ""
         parts.append(f"presence_frequency_penalty({penalties[0]!r}, {penalties[1]!r}, window={length}{also})")
@@ -58,7 +63,7 @@ def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int
         parts.append(f"min_new_tokens({acting['min_tokens']})")
     if "logit_bias" in acting:
         tokens, biases = zip(*sorted(acting["logit_bias"].items()))
-        parts.append(f"logit_bias({list(tokens)}, {list(biases)})")
+        parts.append(f"logit_bias({list(tokens)}, {[b / t for b in biases]})")
     return " + ".join(parts)
 
 
@@ -71,6 +76,8 @@ def _checked(name: str, value: Any, vocab: int) -> Any:
         return _biases(value, vocab)
     _, least, most, _ = _PARTS[name]
     whole = name in _WHOLE
+    if name == "temperature" and isinstance(value, (int, float)) and 0 < value < _COLDEST:
+        raise ValueError(f"temperature must be 0, or at least {_COLDEST:g}, got {value!r}")
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not (
             least <= value <= most and math.isfinite(value)):
         kind = "an integer" if whole else "a number"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+import math
 import sys
 import weakref
 from typing import Any, Callable, Optional
@@ -74,7 +75,6 @@ _BY_CONFIDENCE = {
 }
 _COLUMNS = 1024  # of a row with the confidence of dllm_vocab_state
 _TOP_K_ALL = 1 << 30  # SGLang's number for no top_k
-_FAR = 1 << 30  # a window that reaches everything
 
 
 class Settings:
@@ -165,7 +165,7 @@ class _Request:
         self.eos_token = settings.eos_token
         self.least = 0  # tokens before an EOS token
         self.also = ""  # another token that ends an answer, as an argument
-        self.reaches = ""  # which of the tokens before a block penalties read: "", "answer" or "all"
+        self.edits: Optional[_Edits] = None
         self.language: Optional[Constraint] = None
         self.language_state: Optional[int] = None
         self.returns_steps = False
@@ -191,10 +191,8 @@ class _Request:
         if (given.beam_width or 1) > 1:
             raise ValueError(f"beam_width must be 1: a policy keeps one answer, got {given.beam_width}")
         vocab = request.vocab_size or config.mask_id + 1
-        self.policy = _settings.with_parts(self.policy, self._given(given), length=_FAR, vocab=vocab, prompt=True)
-        if self.reaches == "both":
-            raise ValueError("repetition_penalty must not be given with presence_penalty or frequency_penalty: "
-                             "it counts over the prompt, and they do not")
+        self.policy = _settings.with_parts(self.policy, self._given(given), length=0, vocab=vocab)
+        self.edits = _Edits.of(given, vocab, config.mask_id)
         self._last(given, tokens)
         self.prompt_length, self.most = len(request.origin_input_ids), given.max_new_tokens
         custom = given.custom_params or {}
@@ -202,7 +200,7 @@ class _Request:
             raise ValueError(f"return_step_maps must be true or false, got {steps!r}")
         self.returns_steps = steps
         if steps:  # what cannot be recorded is refused before a block is decoded
-            self.notes_of(0, 0, 1, 0, config.mask_id)
+            self.notes_of(0, 1, 0, config.mask_id)
         self._constrain(request, given, config, vocab)
 
     def _last(self, given: Any, tokens: Any) -> None:
@@ -219,7 +217,7 @@ class _Request:
 
     def _given(self, params: Any) -> dict[str, Any]:
         """The sampling parameters that a client has set."""
-        found: dict[str, Any] = {"logit_bias": params.logit_bias}
+        found: dict[str, Any] = {}
         truncation = {
             "top_k": params.top_k if params.top_k < _TOP_K_ALL else None,
             "top_p": params.top_p if params.top_p < 1 else None,
@@ -229,11 +227,6 @@ class _Request:
             found["temperature"] = 0
         elif params.temperature != 1 or any(v is not None for v in truncation.values()) or self.settings.sampling:
             found |= {"temperature": params.temperature, **truncation}
-        if params.repetition_penalty != 1:
-            found["repetition_penalty"], self.reaches = params.repetition_penalty, "all"
-        if params.presence_penalty or params.frequency_penalty:
-            found |= {"presence_penalty": params.presence_penalty, "frequency_penalty": params.frequency_penalty}
-            self.reaches = "both" if self.reaches else "answer"
         return found
 
     def _constrain(self, request: Any, given: Any, config: Any, vocab: int) -> None:
@@ -252,21 +245,21 @@ class _Request:
                              f"got {self.most}")
         setattr(given, name, None)  # SGLang has nothing left to do about it
 
-    def before(self, offset: int) -> list[int]:
-        """The tokens before a block that its decisions read."""
+    def before(self, offset: int) -> tuple[list[int], list[int]]:
+        """The tokens of prompt and answer before a block, which penalties count."""
         request = self.request()
-        if not self.reaches or request is None:
-            return []
-        return [*request.origin_input_ids, *request.output_ids][:offset]
+        if request is None:
+            return [], []
+        return list(request.origin_input_ids[:offset]), list(request.output_ids[: max(0, offset - self.prompt_length)])
 
     def policy_at(self, offset: int) -> str:
         """Its policy in the block at an offset of prompt and answer."""
         left = self.least + self.prompt_length - offset
         return self.policy + (f" + min_new_tokens({left}{self.also})" if self.least and left > 0 else "")
 
-    def notes_of(self, offset: int, first: int, length: int, seed: int, mask_token: int) -> Notes:
-        """Empty notes about the block there, whose position in the session's sequence is `first`."""
-        return Notes(self.policy_at(offset), first=first, length=first + length, seed=seed, sequence=0,
+    def notes_of(self, offset: int, length: int, seed: int, mask_token: int) -> Notes:
+        """Empty notes about the block there."""
+        return Notes(self.policy_at(offset), first=0, length=length, seed=seed, sequence=0,
                      mask_token=mask_token, suppressed=[mask_token] if self.settings.suppress_mask else [])
 
     def field(self, offset: int, length: int) -> Optional[Field]:
@@ -277,6 +270,45 @@ class _Request:
         end = length if self.most is None else min(length, self.prompt_length + self.most - offset)
         after = None if self.most is None else max(0, self.prompt_length + self.most - offset - length)
         return Field(self.language, first, end, tokens_after=after, state=self.language_state)
+
+
+class _Edits:
+    """The penalties and biases of a request, over all of its tokens, in SGLang's order and before its temperature."""
+
+    def __init__(self, params: Any, bias: dict[int, float], vocab: int, mask_token: int) -> None:
+        self.presence, self.frequency, self.repetition = (
+            params.presence_penalty, params.frequency_penalty, params.repetition_penalty)
+        self.bias, self.vocab, self.mask_token = bias, vocab, mask_token
+
+    @classmethod
+    def of(cls, params: Any, vocab: int, mask_token: int) -> "Optional[_Edits]":
+        """None if they do nothing. Raises ValueError for one outside of its range."""
+        bias = {}
+        for token, value in (params.logit_bias or {}).items():
+            if not str(token).isdecimal() or int(token) >= vocab:
+                raise ValueError(f"logit_bias must have tokens in [0, {vocab}) as keys, got {token!r}")
+            if not math.isfinite(value):
+                raise ValueError(f"logit_bias[{token}] must be a finite number, got {value!r}")
+            bias[int(token)] = float(value)
+        acts = params.presence_penalty or params.frequency_penalty or params.repetition_penalty != 1 or bias
+        return cls(params, bias, vocab, mask_token) if acts else None
+
+    def counts(self, tokens: Any) -> torch.Tensor:
+        """How often each token is among those given, the mask token never."""
+        counted = torch.bincount(torch.as_tensor(tokens, dtype=torch.long), minlength=self.vocab)
+        counted[self.mask_token] = 0
+        return counted
+
+    def edited(self, rows: torch.Tensor, prompt: torch.Tensor, answer: torch.Tensor) -> torch.Tensor:
+        """Rows of logits; `prompt` and `answer` have counts, for all of them or for each."""
+        more = rows.shape[-1] - self.vocab  # columns that no token has
+        prompt, answer = (torch.nn.functional.pad(c, (0, more)).to(rows.device) for c in (prompt, answer))
+        rows = rows.float() - self.frequency * answer - self.presence * (answer > 0)
+        scaled = torch.where(rows > 0, rows / self.repetition, rows * self.repetition)
+        rows = torch.where(prompt + answer > 0, scaled, rows)
+        if self.bias:
+            rows[:, list(self.bias)] += torch.tensor(list(self.bias.values()), device=rows.device)
+        return rows
 
 
 class _Sessions:
@@ -306,7 +338,7 @@ class _Pending:
         self.sessions: Optional[_Sessions] = None
         self.session: Any = None
         self.slot = -1
-        self.first = 0  # position of the block in the session's sequence
+        self.counts: Any = None  # of the tokens before the block, of a request with edits
         self.tokens: Any = None
         settings = request.settings
         self.limit = settings.max_steps or (sys.maxsize if settings.suppress_mask else len(masked) + 1)
@@ -318,24 +350,39 @@ class _Pending:
     def start(self, ids: torch.Tensor, device: Any, mask_token: int) -> None:
         if self.of_state:  # every token but the mask token is 0 to the policy
             ids, mask_token = torch.where(ids == mask_token, _COLUMNS - 1, 0), _COLUMNS - 1
-        before = self.request.before(self.offset)
-        self.first = len(before)
-        tokens = torch.cat([torch.tensor(before, dtype=torch.int32), ids.to("cpu", torch.int32)])
-        if self.request.reaches == "answer":  # tokens of the prompt do not count
-            tokens[: max(0, self.request.prompt_length - self.offset + self.first)] = mask_token
-        self.tokens = tokens.to(device)
+        self.tokens = ids.to("cpu", torch.int32).to(device)
+        edits = self.request.edits
+        if edits is not None:
+            prompt, answer = self.request.before(self.offset)
+            self.counts = edits.counts(prompt), edits.counts(answer)
         if self.request.returns_steps:
-            self.notes = self.request.notes_of(self.offset, self.first, len(self.masked), self.seed, mask_token)
+            self.notes = self.request.notes_of(self.offset, len(self.masked), self.seed, mask_token)
         self.session.start(
             self.slot,
             self.tokens,
-            prompt_length=self.first,
+            prompt_length=0,
             block_length=len(self.masked),
-            editable=torch.cat([torch.zeros(self.first, dtype=torch.bool), self.masked]),
+            editable=self.masked,
             seed=self.seed,
             policy=self.request.policy_at(self.offset),
             constraint=self.request.field(self.offset, len(self.masked)),
         )
+
+    def edited(self, rows: torch.Tensor, read: slice) -> torch.Tensor:
+        """Rows of the block as the request's penalties and biases change them."""
+        edits = self.request.edits
+        if edits is None:
+            return rows
+        tokens = self.tokens.cpu().long()
+        of_prompt = torch.arange(len(tokens)) < self.request.prompt_length - self.offset
+        prompt = self.counts[0] + edits.counts(tokens[of_prompt])
+        answer = self.counts[1] + edits.counts(tokens[~of_prompt])
+        own = tokens[read]  # a row's own token, which a policy may replace, does not count
+        if bool((own != edits.mask_token).any()):
+            answer = answer.repeat(len(own), 1)
+            committed = (own != edits.mask_token).nonzero().flatten()
+            answer[committed, own[committed]] -= 1
+        return edits.edited(rows, prompt, answer)
 
     def note(self, segment: Any = None, logits: Any = None) -> bool:
         """Records what the last step wrote; returns whether it wrote anything."""
@@ -425,15 +472,12 @@ class Unmask(DllmAlgorithm):
     def _enter(self, state: _Pending, ids: torch.Tensor, vocab: int, stream: Optional[int]) -> None:
         """Gives a block a slot."""
         request = state.request
-        length = self.block_size
-        if request.reaches:  # the tokens before it, too
-            length = 1 << (state.offset + length - 1).bit_length()
         eos_token = None if state.of_state else request.eos_token  # no part of such a policy reads it
-        key = (eos_token, request.settings.suppress_mask, length, vocab, stream, state.of_state)
+        key = (eos_token, request.settings.suppress_mask, vocab, stream, state.of_state)
         if key not in self._sessions:
             self._sessions[key] = _Sessions(
-                functools.partial(_session, request.settings, eos_token, slots=self._slots, length=length,
-                                  window=self.block_size, vocab=vocab,
+                functools.partial(_session, request.settings, eos_token, slots=self._slots,
+                                  length=self.block_size, window=self.block_size, vocab=vocab,
                                   mask_token=_COLUMNS - 1 if state.of_state else self.mask_id, stream=stream),
                 self._slots)
         state.sessions = self._sessions[key]
@@ -447,8 +491,9 @@ class Unmask(DllmAlgorithm):
         """
         for state in states:
             others = [n for n in _text.names(state.request.policy) if n not in _BY_CONFIDENCE]
-            if others or state.request.settings.suppress_mask:
+            if others or state.request.edits or state.request.settings.suppress_mask:
                 why = (f"{others[0]} reads more than the confidence" if others else
+                       "penalties and biases need the logits" if state.request.edits else
                        "suppress_mask must be false: the state has no second token")
                 raise ValueError(f"policy '{state.request.policy}' cannot decide by dllm_vocab_state: {why}")
             state.of_state = True
@@ -488,9 +533,10 @@ class Unmask(DllmAlgorithm):
             read = []
             for s in request.segments:
                 i = rows[s.slot]
-                first = states[i].first
-                block = logits[i, s.rows.start - first : s.rows.stop - first]
-                read.append(block if stream is not None else block.cpu())
+                block = logits[i, s.rows] if stream is not None else logits[i, s.rows].cpu()
+                read.append(states[i].edited(block, s.rows))
+            if len({block.dtype for block in read}) > 1:
+                read = [block.float() for block in read]
             session.supply(read)
             for s, block in zip(request.segments, read):
                 if states[rows[s.slot]].note(s, block):
@@ -498,14 +544,12 @@ class Unmask(DllmAlgorithm):
                     written.add(rows[s.slot])
         for i in written:
             state = states[i]
-            tokens = state.tokens[state.first :]
+            tokens = state.tokens
             if vocab_state is not None:
                 decided = vocab_state.argmax_ids.view(input_ids.shape)[i]
                 decided = torch.where((input_ids[i] == self.mask_id) & (tokens.to(decided) == 0), decided, input_ids[i])
                 input_ids[i].copy_(decided)
                 continue
-            if state.request.reaches:  # the session may have other tokens where nothing is decided
-                tokens = torch.where(state.masked.to(tokens.device), tokens, input_ids[i].to(tokens))
             input_ids[i].copy_(tokens)
         for i, state in enumerate(states):
             if state.done:

@@ -78,7 +78,8 @@ _SETTINGS = {
     "custom_generate": "it is an argument of model.generate()",
 }
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _names_arguments(function: Callable[P, R]) -> Callable[P, R]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -37,6 +38,7 @@ _REFUSED = {
     "min_new_tokens": _ONE_BLOCK,
     "stop_sequence": _ONE_BLOCK,
 }
+_REMOVING = {"allowed_tokens", "eos_penalty"}  # parts that make tokens impossible, before a truncation
 # Sampling parameters that nothing here can honour, with the values at which they do nothing.
 _UNSUPPORTED = {"repetition_penalty": 1, "presence_penalty": 0, "frequency_penalty": 0, "min_tokens": 0, "bad_words": [],
                 "allowed_token_ids": []}
@@ -85,10 +87,10 @@ class ModelState(NemotronLabsDiffusionModelState):
 class UnmaskSampler(Named, MaskedDiffusionSampler):
     """Decides the blocks of a batch in one session, each by its request's policy.
 
-    A request's temperature, top_k, top_p, min_p and logit_bias are parts of its policy; what else of
-    its parameters would change logits is logged, since a sampler cannot refuse a request. Temperature 1,
-    vLLM's default, draws as in vLLM, but where the policy has sampling, which then says how. Of its
-    extra_args unmask_policy, unmask_seed and unmask_constraint are read.
+    A request's logit_bias, temperature, min_p, top_k and top_p change its rows in vLLM's order, before the
+    policy reads them; what else of its parameters would change logits is logged, since a sampler cannot
+    refuse a request. Temperature 1, vLLM's default, draws as in vLLM, but where the policy has sampling,
+    which then says how. Of its extra_args unmask_policy, unmask_seed and unmask_constraint are read.
 
     The log-probs of a token are those of the step that committed it.
     """
@@ -118,30 +120,43 @@ class UnmaskSampler(Named, MaskedDiffusionSampler):
         super().add_request(req_idx, sampling_params)
         extra = getattr(sampling_params, "extra_args", None) or {}
         self._session.cancel(req_idx)  # of a request that was aborted
+        language = self._language_of(extra.get("unmask_constraint"))
+        policy, edits = self._with_parts(self._policy_for(extra.get("unmask_policy")), sampling_params, language is not None)
         self._requests[req_idx] = _Request(
-            policy=self._with_parts(self._policy_for(extra.get("unmask_policy")), sampling_params),
+            policy=policy,
             seed=self._seed_of(extra.get("unmask_seed"), int(self.sampling_states.seeds.np[req_idx])),
-            language=self._language_of(extra.get("unmask_constraint")),
+            language=language,
             most_tokens=getattr(sampling_params, "max_tokens", None),
             mask_token=self.mask_token_id,
+            edits=edits,
         )
 
-    def _with_parts(self, policy: str, params: Any) -> str:
+    def _with_parts(self, policy: str, params: Any, in_language: bool) -> tuple[str, dict[str, Any]]:
+        """A request's policy, and what changes its rows. A language comes before a truncation, which is then a part."""
         for name, nothing in _UNSUPPORTED.items():
             if (getattr(params, name, None) or nothing) != nothing:
                 logger.error("%s of a request is not supported by a policy of vLLM and has no effect", name)
         given = {name: getattr(params, name, None) for name in ("temperature", "top_k", "top_p", "min_p", "logit_bias")}
         if given["top_k"] is not None and given["top_k"] >= self.vocab_size:
             given["top_k"] = None
-        if given["temperature"] == 1 and "sampling" in _text.names(policy):
+        there = set(_text.names(policy))
+        if given["temperature"] == 1 and "sampling" in there:
             given["temperature"] = None
         try:
-            text = _settings.with_parts(policy, given, length=self.canvas_length, vocab=self.vocab_size)
+            as_parts = _settings.with_parts(policy, given, length=self.canvas_length, vocab=self.vocab_size)
+            draws = bool(given["temperature"]) or "sampling" in there
+            edits = {"logit_bias": {int(t): float(b) for t, b in (given["logit_bias"] or {}).items()},
+                     "temperature": given["temperature"] or 1}
+            if in_language or there & _REMOVING:  # with the bias as a part, of the divided row
+                text, edits = as_parts, {"logit_bias": {}, "temperature": 1}
+            else:
+                text = policy + " + sampling" * bool(given["temperature"])
+                edits |= {name: given[name] for name in ("min_p", "top_k", "top_p") if draws and given[name] not in (None, -1)}
             self.check(text, files=True)  # the parts of the request are not files
-            return text
+            return text, edits
         except ValueError as error:
             logger.error("sampling parameters of a request: %s; they have no effect", error)
-            return policy
+            return policy, {}
 
     def __call__(self, logits: torch.Tensor, input_batch: Any, draft_logits: Any = None) -> Any:
         if input_batch.num_draft_tokens == 0:
@@ -189,6 +204,7 @@ class UnmaskSampler(Named, MaskedDiffusionSampler):
         states = self.diffusion_states
         for slot, logits in rows.items():
             self._requests[slot].begin(self._session, slot, len(logits))
+        rows = {slot: self._requests[slot].edited(logits) for slot, logits in rows.items()}
         running = [s for s in rows if self._requests[s].language is not NOTHING]
         request = self._session.next(running) if running else None
         if request is not None:
@@ -218,9 +234,9 @@ class _Request(Answer):
     """A request, and the block of it that is being decoded."""
 
     def __init__(self, policy: str, seed: int, language: Optional[Constraint], most_tokens: Optional[int],
-                 mask_token: int) -> None:
+                 mask_token: int, edits: dict[str, Any]) -> None:
         super().__init__(policy, seed, language, most_tokens)
-        self.mask_token = mask_token
+        self.mask_token, self.edits = mask_token, edits
         self.steps = 0
         self.tokens = torch.empty(0, dtype=torch.int32)
         self.scores: Optional[tuple[torch.Tensor, ...]] = None  # of the block's tokens, each when it was committed
@@ -245,9 +261,7 @@ class _Request(Answer):
         if most < 0 or not wrote:
             return
         at = torch.tensor(wrote, device=logits.device)
-        rows = logits[at].float()
-        rows[:, self.mask_token] = -torch.inf
-        rows = self._drawn_from(rows)
+        rows = self._drawn_from(logits[at])
         new = compute_topk_scores(rows, most, self.tokens[wrote].to(rows.device, torch.int64))
         names = ("logprob_token_ids", "logprobs", "selected_token_ranks")
         if self.scores is None:
@@ -255,16 +269,22 @@ class _Request(Answer):
         for kept, name in zip(self.scores, names):
             kept[at] = getattr(new, name)
 
+    def edited(self, logits: torch.Tensor) -> torch.Tensor:
+        """Rows as the request's own parameters change them."""
+        rows = logits.float().clone()
+        rows[:, self.mask_token] = -torch.inf
+        for token, bias in self.edits.get("logit_bias", {}).items():
+            rows[:, token] += bias
+        rows /= self.edits.get("temperature", 1)
+        return _truncated(rows, **{n: self.edits[n] for n in ("min_p", "top_k", "top_p") if n in self.edits})
+
     def _drawn_from(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows at the temperature and with the truncation of the policy's draws."""
-        vocab = rows.shape[1]
-        value = {n: next(iter((_text.arguments(self.policy, n) or {}).values()), 0) for n in ("sampling", "top_k", "top_p")}
-        rows = rows / (value["sampling"] or 1)
-        if not value["top_k"] and not value["top_p"]:
-            return rows
-        k = torch.full((len(rows),), int(value["top_k"]) or vocab, dtype=torch.int32, device=rows.device)
-        p = torch.full((len(rows),), value["top_p"] or 1.0, device=rows.device)
-        return apply_top_k_top_p(rows, k, p)
+        """Such rows as the parts of the policy change them: the distribution of its draws."""
+        parts = dict(_text.parts(self.policy))
+        value = {n: next(iter(parts[n].values())) for n in ("temperature", "min_p", "top_k", "top_p", "sampling") if n in parts}
+        rows = rows / value.pop("temperature", 1)
+        heat = value.pop("sampling", 0)
+        return (_truncated(rows, **value) if heat else rows) / (heat or 1)
 
     def scores_of(self, count: int) -> Optional[LogprobsTensors]:
         """Those of the block's first tokens."""
@@ -272,3 +292,14 @@ class _Request(Answer):
             return None
         ids, values, ranks = (t[:count] for t in self.scores)
         return LogprobsTensors(logprob_token_ids=ids, logprobs=values, selected_token_ranks=ranks)
+
+
+def _truncated(rows: torch.Tensor, min_p: float = 0, top_k: int = 0, top_p: float = 1) -> torch.Tensor:
+    """Rows with -inf for the tokens that vLLM's truncations leave out."""
+    if min_p > 0:
+        rows = rows.masked_fill(rows < rows.amax(-1, keepdim=True) + math.log(min_p), -torch.inf)
+    if top_k <= 0 and top_p >= 1:
+        return rows
+    k = torch.full((len(rows),), top_k if top_k > 0 else rows.shape[1], dtype=torch.int32, device=rows.device)
+    p = torch.full((len(rows),), float(top_p), device=rows.device)
+    return apply_top_k_top_p(rows.clone(), k, p)
