@@ -280,7 +280,7 @@ def test_what_a_pipeline_cannot_run_is_refused(policy, says):
     "setting, says",
     [
         (dict(threshold=0.8), "threshold is 0.8, which has no effect"),
-        (dict(temperature=0.7, sampling_method="multinomial"), "sampling.0.7."),
+        (dict(temperature=0.7, sampling_method="multinomial"), r"temperature\(0.7\) \+ sampling in its policy"),
         (dict(editing_threshold=0.4), "edit_committed"),
         (dict(top_p=0.9), "top_p.0.9."),
     ],
@@ -575,7 +575,7 @@ def test_blocks_and_generators_draw_differently(discrete):
 
 
 @pytest.mark.parametrize("setting, says", [
-    (dict(temperature=0.7), "sampling.0.7."), (dict(threshold=0.5), "threshold is 0.5, which has no effect"),
+    (dict(temperature=0.7), r"temperature\(0.7\) \+ sampling in its policy"), (dict(threshold=0.5), "threshold is 0.5, which has no effect"),
     (dict(editing_threshold=0.4), "edit_committed"), (dict(top_k=3), "top_k.3."),
 ])
 def test_settings_that_the_pipeline_hands_over_are_refused(discrete, setting, says):

@@ -11,8 +11,8 @@ ROW = np.random.default_rng(5).normal(size=VOCAB).astype(np.float32) * 2
 ROW[MASK] = -30
 
 
-def drawn(policy, row=ROW, count=6000):
-    """How often each token was drawn for the position behind the prompt."""
+def drawn(policy, row=ROW, count=6000, confidences=None):
+    """How often each token was drawn for the position behind the prompt; `confidences` gets those of tokens."""
     length = len(PROMPT) + 1
     session = unmask.Session(policy, vocab=VOCAB, mask_token=MASK, length=length, window=1, sequences=200)
     counts = np.zeros(VOCAB, int)
@@ -22,6 +22,10 @@ def drawn(policy, row=ROW, count=6000):
             session.start(slot, text, prompt_length=len(PROMPT), block_length=1, seed=first + slot)
         request = session.next()
         session.supply([row[None]] * len(request.segments))
+        if confidences is not None:
+            for slot in range(200):
+                (commit,) = session.committed(slot)
+                confidences[commit.token] = np.exp(commit.log_probability)
         counts += np.bincount([text[-1] for text in texts], minlength=VOCAB)
     return counts
 
@@ -78,3 +82,52 @@ def test_parts_of_settings(given, parts):
 def test_settings_that_are_refused(policy, given, says):
     with pytest.raises(ValueError, match=says):
         _settings.with_parts(policy, given, length=8, vocab=VOCAB)
+
+
+def dream(torch, logits, temperature, top_p=None, top_k=None):
+    """What Dream's sample_tokens does, and d2Cache's, for rows of logits: tokens and their confidence."""
+    logits = logits / temperature
+    if top_p is not None:
+        ordered, places = logits.sort(descending=True)
+        out = ordered.softmax(-1).cumsum(-1) > top_p
+        out[..., 1:] = out[..., :-1].clone()
+        out[..., 0] = False
+        logits = logits.masked_fill(out.scatter(-1, places, out), -torch.inf)
+    if top_k is not None:
+        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
+    p = logits.softmax(-1)
+    token = torch.multinomial(p, 1)
+    return token[:, 0], p.gather(-1, token)[:, 0]
+
+
+def sampler_of(host, torch):
+    if host == "Dream":
+        return lambda z, t, **k: dream(torch, z, t, **k)
+    if host == "diffusers":
+        scheduler = pytest.importorskip("diffusers").BlockRefinementScheduler
+        return lambda z, t, top_k=None, top_p=None: scheduler._sample_from_logits(
+            z, temperature=t, top_k=top_k, top_p=top_p, generator=None, use_multinomial=True)
+    sample = pytest.importorskip("ollada.adapters.sdar")._sample
+    return lambda z, t, top_k=0, top_p=1.0: sample(z, temperature=t, top_k=top_k, top_p=top_p)
+
+
+@pytest.mark.parametrize("host", ["Dream", "diffusers", "ollada"])
+@pytest.mark.parametrize("t, given", [(0.4, {"top_p": 0.95}), (2.0, {"top_p": 0.6}), (1.5, {"top_k": 6}), (3.0, {"top_p": 0.9})])
+def test_draws_and_confidences_are_those_of_the_host(repository, host, t, given):
+    """The text of the page's table, beside the sampler that the host has."""
+    torch = pytest.importorskip("torch")
+    page = (repository / "examples" / "bindings" / "python" / "README.md").read_text()
+    line = next(line for line in page.splitlines() if line.startswith("|") and host in line and "temperature(t)" in line)
+    parts = line.split("`")[1].split(" + ")
+    assert parts == ["temperature(t)", "sampling", "top_k(k)", "top_p(p)", "confidence_after_truncation"]
+    policy = f"tokens_per_step + temperature({t}) + sampling + confidence_after_truncation"
+    policy += "".join(f" + {name}({value})" for name, value in given.items())
+    row = np.append(ROW[:MASK], -np.inf).astype(np.float32)
+    torch.manual_seed(1)
+    tokens, theirs = sampler_of(host, torch)(torch.from_numpy(row).repeat(20000, 1), t, **given)
+    expected, ours = sampled(row, temperature=t, **given), {}
+    assert (expected > 0).sum() > 2
+    assert probability_of_a_fit(np.bincount(tokens.numpy(), minlength=VOCAB), expected) > 1e-3
+    assert probability_of_a_fit(drawn(policy, confidences=ours), expected) > 1e-3
+    for token, confidence in zip(tokens.tolist(), theirs.tolist()):
+        assert token not in ours or abs(confidence - ours[token]) < 1e-5

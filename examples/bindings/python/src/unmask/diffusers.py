@@ -44,9 +44,9 @@ _REPLACED = {
     "threshold": "threshold(X)",
     "editing_threshold": "edit_committed(X) + edited_blocks(N)",
     "minimal_topk": "tokens_per_step(X)",
-    "temperature": "sampling(X)",
-    "top_k": "top_k(X)",
-    "top_p": "top_p(X)",
+    "temperature": "temperature(X) + sampling",
+    "top_k": "top_k(X) + confidence_after_truncation",
+    "top_p": "top_p(X) + confidence_after_truncation",
 }
 
 
