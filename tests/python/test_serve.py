@@ -218,7 +218,7 @@ def test_a_stop_sequence_ends_the_decode(server):
 
 # Each setting is the part that it stands for; the values change the answer, so that none is ignored.
 @pytest.mark.parametrize("fields, parts", [
-    ({"temperature": 5}, "temperature(5) + sampling"),
+    ({"temperature": 5}, "sampling(5)"),
     ({"temperature": 5, "top_k": 2}, "temperature(5) + sampling + top_k(2)"),
     ({"temperature": 5, "top_p": 0.5}, "temperature(5) + sampling + top_p(0.5)"),
     ({"temperature": 5, "min_p": 0.3}, "temperature(5) + sampling + min_p(0.3)"),

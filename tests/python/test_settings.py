@@ -58,13 +58,15 @@ def test_a_truncation_before_the_temperature_is_another_distribution():
 
 
 @pytest.mark.parametrize("given, parts", [
-    ({}, ""), ({"temperature": 0}, ""), ({"temperature": 0, "top_p": 0.5}, ""), ({"temperature": 1}, " + sampling"),
-    ({"temperature": 0.7, "top_k": -1, "top_p": 1, "min_p": 0}, " + temperature(0.7) + sampling"),
+    ({}, ""), ({"temperature": 0}, ""), ({"temperature": 0, "top_p": 0.5}, ""), ({"temperature": 1}, " + sampling(1)"),
+    ({"temperature": 0.7, "top_k": -1, "top_p": 1, "min_p": 0}, " + sampling(0.7)"),
+    ({"temperature": 1, "top_p": 0.9}, " + sampling + top_p(0.9)"),
+    ({"temperature": 1e-7, "top_p": 0.9}, " + sampling(1e-07) + top_p(0.9)"),
     ({"temperature": 2, "top_p": 0.9, "top_k": 5}, " + temperature(2) + sampling + top_k(5) + top_p(0.9)"),
-    ({"temperature": 0.5, "presence_penalty": 1, "frequency_penalty": 2},
-     " + temperature(0.5) + sampling + presence_frequency_penalty(2.0, 4.0, window=8)"),
-    ({"presence_penalty": 1}, " + presence_frequency_penalty(1.0, 0.0, window=8)"),
-    ({"temperature": 4, "logit_bias": {2: 4}}, " + temperature(4) + sampling + logit_bias([2], [1.0])"),
+    ({"temperature": 0.5, "min_p": 0.1, "presence_penalty": 1, "frequency_penalty": 2},
+     " + temperature(0.5) + sampling + min_p(0.1) + presence_frequency_penalty(2.0, 4.0, window=8)"),
+    ({"temperature": 0.5, "presence_penalty": 1}, " + sampling(0.5) + presence_frequency_penalty(1.0, 0.0, window=8)"),
+    ({"temperature": 4, "top_k": 3, "logit_bias": {2: 4}}, " + temperature(4) + sampling + top_k(3) + logit_bias([2], [1.0])"),
 ])
 def test_parts_of_settings(given, parts):
     assert _settings.with_parts("threshold(0.9)", given, length=8, vocab=VOCAB) == "threshold(0.9)" + parts
@@ -75,7 +77,6 @@ def test_parts_of_settings(given, parts):
     ("threshold + temperature(value=2)", {"temperature": 0.5}, "temperature must not be given with a policy that has temperature"),
     ("threshold + temperature(2)", {"temperature": 0}, "temperature must not be given with a policy that has temperature"),
     ("threshold + sampling + top_p(p=1)", {"top_p": 0.5}, "top_p must not be given with a policy that has top_p"),
-    ("threshold", {"temperature": 1e-7}, "temperature must be 0, or at least 1e-06, got 1e-07"),
     ("threshold", {"temperature": -1}, "temperature must be a number, at least 0 and finite, got -1"),
     ("threshold", {"temperature": True}, "temperature must be a number"),
 ])

@@ -258,7 +258,7 @@ def policy_of(policy="threshold(0.9)", **params):
 @pytest.mark.parametrize("params, parts", [
     ({}, ""),
     ({"temperature": 0}, ""),
-    ({"temperature": 0.7}, " + temperature(0.7) + sampling"),
+    ({"temperature": 0.7}, " + sampling(0.7)"),
     ({"temperature": 0.7, "top_p": 0.9}, " + temperature(0.7) + sampling + top_p(0.9)"),
     ({"top_k": 5}, " + sampling + top_k(5)"),
     ({"min_p": 0.1, "temperature": 2}, " + temperature(2) + sampling + min_p(0.1)"),
@@ -272,7 +272,7 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     request = Request([5] * 4, policy="tokens_per_step(2)")
     request.dllm_config.algorithm_config["sampling"] = True
     assert algorithms.algo_name_to_cls["Unmask"].validate_request(request) is None
-    assert request.unmask.policy == "tokens_per_step(2) + sampling"
+    assert request.unmask.policy == "tokens_per_step(2) + sampling(1.0)"
 
 
 @pytest.mark.parametrize("params, message", [

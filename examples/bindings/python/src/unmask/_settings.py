@@ -9,7 +9,7 @@ from . import _text
 
 # The part of each setting, the range of its values, and the values at which it does nothing.
 _PARTS: dict[str, tuple[str, float, float, tuple[float, ...]]] = {
-    "temperature": ("temperature", 0, math.inf, (0,)),
+    "temperature": ("sampling", 0, math.inf, (0,)),
     "top_k": ("top_k", -1, 2**31 - 1, (-1, 0)),
     "top_p": ("top_p", 0, 1, (1,)),
     "min_p": ("min_p", 0, 1, (0,)),
@@ -31,8 +31,8 @@ NAMES = tuple(_PARTS)
 def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int, prompt: bool = False) -> str:
     """The text of a policy with a part for each setting that does something.
 
-    The row that is truncated, drawn from and ranked by is that of vLLM, SGLang and transformers: the logits,
-    then penalties and biases, divided by the temperature.
+    A truncation looks at the row of vLLM, SGLang and transformers: the logits, then penalties and biases, divided by
+    the temperature. Without one sampling(t) draws the same, and confidences stay those at temperature 1.
 
     `given` has settings by name; None is a setting that was not given. `length` is the number of
     positions of prompt and answer, over which penalties count; with `prompt` all of them count over the
@@ -48,14 +48,20 @@ def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int
                 raise ValueError(f"{name} must not be given with a policy that has {part}, got {value!r} and '{policy}'")
     acting = {name: value for name, value in set_.items() if _acts(name, value)}
     parts = [policy]
-    t = acting.get("temperature", 1)  # parts edit rows that are divided by it already
+    truncation = [f"{name}({acting[name]!r})" for name in _TRUNCATION if name in acting]
+    divisor = 1  # of the row that penalties and biases edit
     if "temperature" in acting:
-        parts += [f"temperature({t!r})"] * (t != 1) + ["sampling"]
+        t = acting["temperature"]
+        if truncation and t >= _COLDEST:
+            divisor = t
+            parts += [f"temperature({t!r})"] * (t != 1) + ["sampling"]
+        else:
+            parts.append(f"sampling({t!r})")
     if "temperature" in acting or there & _DRAWS:
-        parts += [f"{name}({acting[name]!r})" for name in _TRUNCATION if name in acting]
+        parts += truncation
     if "repetition_penalty" in acting:
         parts.append(f"repetition_penalty({acting['repetition_penalty']!r}, window={length})")
-    penalties = [acting.get(name, 0) / t for name in ("presence_penalty", "frequency_penalty")]
+    penalties = [acting.get(name, 0) / divisor for name in ("presence_penalty", "frequency_penalty")]
     if any(penalties):
         also = ", prompt=true" if prompt else ""
         parts.append(f"presence_frequency_penalty({penalties[0]!r}, {penalties[1]!r}, window={length}{also})")
@@ -63,7 +69,7 @@ def with_parts(policy: str, given: Mapping[str, Any], *, length: int, vocab: int
         parts.append(f"min_new_tokens({acting['min_tokens']})")
     if "logit_bias" in acting:
         tokens, biases = zip(*sorted(acting["logit_bias"].items()))
-        parts.append(f"logit_bias({list(tokens)}, {[b / t for b in biases]})")
+        parts.append(f"logit_bias({list(tokens)}, {[b / divisor for b in biases]})")
     return " + ".join(parts)
 
 
@@ -76,8 +82,6 @@ def _checked(name: str, value: Any, vocab: int) -> Any:
         return _biases(value, vocab)
     _, least, most, _ = _PARTS[name]
     whole = name in _WHOLE
-    if name == "temperature" and isinstance(value, (int, float)) and 0 < value < _COLDEST:
-        raise ValueError(f"temperature must be 0, or at least {_COLDEST:g}, got {value!r}")
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not (
             least <= value <= most and math.isfinite(value)):
         kind = "an integer" if whole else "a number"
