@@ -113,6 +113,21 @@ def test_the_strategies_of_the_wheel(monkeypatch, length, strategy, block, steps
     assert model.model.passes in (theirs.model.passes, theirs.model.passes - 1)
 
 
+@pytest.mark.parametrize("stopping", [[], [EOS]])
+@pytest.mark.parametrize("order", ["left_to_right", "by_confidence"])
+def test_nothing_is_shown_that_no_step_decided(order, stopping):
+    def decoded(policy, shown=None):
+        return adapter.decode(Model(3), prompt(3, 13), policy, mask_token=MASK, stopping_ids=stopping, gen_length=24, block_length=8,
+                              tokenizer=Tokenizer(), on_step=lambda pieces, *_: None if shown is None else shown.append(pieces))[0][0].tolist()
+
+    shown = []
+    whole, found = decoded(f"{order} + tokens_per_step"), decoded(f"{order} + tokens_per_step + max_steps(5)", shown)
+    first = found.index(MASK)
+    assert first < len(found) and set(found[first:]) == {MASK} and found[:first] == whole[:first]
+    assert order != "left_to_right" or first == 13 + 5
+    assert len(shown) == 6
+
+
 def test_a_worker_of_ollada_decodes_with_the_policy_of_a_request():
     made = ours("threshold(0.9)")
     messages = [{"role": "user", "content": "hello there"}]

@@ -217,6 +217,17 @@ def test_lists_fit_together(given, message):
         unmask.Rollout(**{"prompt": [1], "tokens": [2, 3], "steps": [1, 1], **given})
 
 
+@pytest.mark.parametrize("eos", [None, 9])
+@pytest.mark.parametrize("rule, decided", [("left_to_right + tokens_per_step(2)", 6), ("by_margin + tokens_per_step(2)", None)])
+def test_a_reader_sees_nothing_that_no_step_decided(eos, rule, decided):
+    options = {} if eos is None else {"eos_token": eos}
+    whole, (rollout, _) = recorded(rule, **options)[0], recorded(rule + " + max_steps(3)", **options)
+    first = next(i for i, step in enumerate(rollout.steps) if step == 0)
+    assert rollout.stop_length == first and decided in (None, first) and len(whole.steps) > first
+    assert rollout.tokens[:first] == whole.tokens[:first] and whole.stop_length == len(whole.tokens)
+    assert rollout.tokens[first] == (MASK if eos is None else eos)
+
+
 def test_an_answer_that_ends_early():
     """The tokens of the block in which it ends are all there, those of later blocks are not."""
     def logits(step):

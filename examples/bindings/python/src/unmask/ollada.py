@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, Optional, Sequence
 
 from . import _text
-from ._unmask import Report, Session
+from ._unmask import Ending, Report, Session
 
 _BLOCKS = "ollada runs one block after another: `block_length`"
 _REFUSED = {
@@ -114,7 +114,8 @@ def decode(
 
     Blocks start at multiples of block_length, the first one maybe inside the prompt, and end behind
     at least gen_length new tokens. Returns the sequence, [1, blocks * block_length], and its report;
-    positions behind the block with the first of stopping_ids hold the mask token. The EOS token of
+    positions behind the block with the first of stopping_ids hold the mask token, and so do those from
+    the first on that no step decided, where max_steps ended the decode. The EOS token of
     the policy's parts is the first of stopping_ids. Without a seed PyTorch's generator draws it.
     """
     import torch
@@ -146,6 +147,7 @@ def decode(
         seed=int(torch.randint(2**62, (1,))) if seed is None else seed,
     )
 
+    undecided = set(range(prompt, end))
     blocks = torch.arange(end, device=device) // block_length
     places = torch.arange(end, device=device)[None]
     cache = DynamicCache()
@@ -182,6 +184,10 @@ def decode(
             else:
                 logits = forward(begin, begin + block_length, store=False)[0]
                 session.supply([logits[rows.start - begin : rows.stop - begin].cpu().contiguous()])
+                for c in session.committed():
+                    (undecided.add if c.token == mask_token else undecided.discard)(c.position)
+                if session.report().end == Ending.max_steps and undecided:
+                    tokens[min(undecided) :] = mask_token
                 show(begin)
     return tokens[None].to(device), session.report()
 

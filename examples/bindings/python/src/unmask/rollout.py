@@ -34,7 +34,8 @@ class Rollout:
     drawn               whether it was drawn, and is not the most probable by rule
     seeds, counters     of the draw: the key of its random numbers, and (step, position, sequence) of their counter
 
-    `tokens` are those of all blocks that were decoded; a reader of the text sees the first `stop_length`.
+    `tokens` are those of all blocks that were decoded; a reader of the text sees the first `stop_length`, which end
+    before the first position that no step decided.
     """
 
     prompt: list[int]
@@ -173,9 +174,18 @@ class Recorder:
                       mask_token=self.session.mask_token, suppressed=[*suppressed, *self._mask])
         self.session.start(slot, tokens, prompt_length=prompt_length, length=length, block_length=block_length, seed=seed,
                            sequence=sequence, suppressed=suppressed, policy=policy, **options)
+        marks = options.get("editable")
+        undecided = {p for p in range(prompt_length, length) if marks is None or int(marks[p]) == 1}
         self._sequences[slot] = {"notes": notes, "tokens": tokens, "prompt_length": prompt_length, "decisions": 0,
-                                 "block_length": block_length, "policy": text}
-        notes.note(self.session.committed(slot), 0)
+                                 "block_length": block_length, "policy": text, "undecided": undecided, "length": length}
+        self._note(slot, 0)
+
+    def _note(self, slot: int, decision: int, *rows: Any) -> None:
+        known, commits = self._sequences[slot], self.session.committed(slot)
+        known["notes"].note(commits, decision, *rows)
+        for commit in commits:  # a mask token is a position that is open again
+            mine = known["undecided"]
+            (mine.add if commit.token == self.session.mask_token else mine.discard)(commit.position)
 
     def next(self, slots: Optional[Sequence[int]] = None) -> Any:
         self._request = self.session.next() if slots is None else self.session.next(slots)
@@ -196,8 +206,8 @@ class Recorder:
 
             known = self._sequences[segment.slot]
             known["decisions"] += 1
-            known["notes"].note(self.session.committed(segment.slot), known["decisions"], segment, of(logits),
-                                {"allowed": of(allowed), "unconditional": of(unconditional), "cfg_scale": of(cfg_scale)})
+            self._note(segment.slot, known["decisions"], segment, of(logits),
+                       {"allowed": of(allowed), "unconditional": of(unconditional), "cfg_scale": of(cfg_scale)})
 
     def rollout(self, slot: int = 0) -> Rollout:
         """The rollout of a slot's sequence, which has ended."""
@@ -208,7 +218,7 @@ class Recorder:
             raise RuntimeError(f"rollout() of slot {slot}, whose sequence has not ended")
         known = self._sequences[slot]
         first, block, notes = known["prompt_length"], known["block_length"], known["notes"]
-        stop = report.answer_end - first
+        stop = min(report.answer_end, min(known["undecided"], default=known["length"])) - first
         decided = max((i + 1 for i, step in enumerate(notes.steps) if step), default=0)
         count = min(len(notes.steps), -(-max(decided, stop) // block) * block)
         tokens = [int(t) for t in known["tokens"][: first + count]]

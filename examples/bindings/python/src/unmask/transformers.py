@@ -61,7 +61,7 @@ _SETTINGS = {
     "top_k": "write it in the policy: `+ sampling + top_k({0})`",
     "top_p": "write it in the policy: `+ sampling + top_p({0})`",
     "min_p": "write it in the policy: `+ sampling + min_p({0})`",
-    "repetition_penalty": "write it in the policy: `+ repetition_penalty({0})`",
+    "repetition_penalty": "write it in the policy: `+ repetition_penalty({0})`, which counts the 32 nearest different tokens",
     "min_new_tokens": "write it in the policy: `+ min_new_tokens({0})`",
     "suppress_tokens": "write it in the policy: `+ logit_bias([TOKEN], [-100])`",
     "stop_strings": "write its tokens in the policy: `+ stop_sequence([TOKEN, TOKEN])`",
