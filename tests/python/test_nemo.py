@@ -69,3 +69,15 @@ def test_nothing_is_masked_and_nothing_is_due(ours):
     moves = ours.get_transfer_index(logits, 0.0, "low_confidence", x == MASK, x, torch.tensor([2, 0]))[1]
     assert not moves.any()
     assert ours.get_transfer_index(logits, 0.0, "low_confidence", x == MASK, x, torch.tensor([[2], [3]]))[1].sum() == 3
+
+
+@pytest.mark.parametrize("temperature, remasking, says", [
+    (0.7, "low_confidence", r"temperature must be 0, got 0.7: write `\+ sampling\(0.7\)`"),
+    (0, "random", r"remasking must be 'low_confidence', got 'random': write `at_random \+`")])
+def test_what_a_policy_has_parts_for_is_refused(ours, temperature, remasking, says):
+    x, logits = torch.full((1, 4), MASK), torch.zeros(1, 4, VOCAB)
+    for call in (lambda: ours.get_transfer_index(logits, temperature, remasking, x == MASK, x, torch.tensor([1])),
+                 lambda: ours.get_transfer_index(logits, temperature, remasking, x == MASK, x, None, policy="threshold(0.9)"),
+                 lambda: ours.get_transfer_index_dynamic(logits, temperature, remasking, x == MASK, x, None)):
+        with pytest.raises(ValueError, match=says):
+            call()

@@ -364,6 +364,22 @@ def test_penalties_count_every_token():
     assert sorted(far.answer) == list(range(1, 56))
 
 
+def test_a_token_that_may_be_replaced_is_no_reason_to_replace_it():
+    """A policy reads the rows of its own tokens again: those do not count themselves."""
+    def sure(ids):
+        rows = torch.zeros(*ids.shape, VOCAB)
+        rows[..., EOS] = -20
+        places = torch.arange(ids.shape[-1])
+        rows[:, places, 1 + places] = 1.5
+        return rows
+
+    policy = "threshold(0.05) + edit_committed(0.01) + edited_blocks(3)"
+    plain, penalised = Request([60] * BLOCK, policy=policy, max_new_tokens=32), Request([60] * BLOCK, policy=policy, max_new_tokens=32,
+                                                                                        frequency_penalty=2.0)
+    served([plain, penalised], sure)
+    assert plain.answer == [*range(1, 17)] * 2 and penalised.answer[:16] == plain.answer[:16]
+
+
 @pytest.mark.parametrize("params", [
     {"temperature": 2.0, "top_p": 0.6}, {"temperature": 0.6, "top_p": 0.9, "top_k": 9, "min_p": 0.05},
     {"temperature": 1.5, "min_p": 0.4}, {"temperature": 1.4, "presence_penalty": 1.5, "frequency_penalty": 0.8, "top_p": 0.9},

@@ -16,6 +16,14 @@ def decider(policy: str, mask_id: int) -> unmask.Decider:
     return unmask.Decider(policy, mask_token=mask_id, suppress_mask=False)
 
 
+def check(temperature, remasking):
+    """Their loops draw with noise at a temperature, or remask at random: parts of a policy do it here."""
+    if temperature:
+        raise ValueError(f"temperature must be 0, got {temperature}: write `+ sampling({temperature})` in `policy`")
+    if remasking != "low_confidence":
+        raise ValueError(f"remasking must be 'low_confidence', got {remasking!r}: write `at_random +` in `policy`")
+
+
 def decide(policy, logits, mask_index, x):
     if not mask_index.any():
         return x.clone(), torch.zeros_like(mask_index)
@@ -26,6 +34,7 @@ def get_transfer_index(
     logits, temperature, remasking, mask_index, x, num_transfer_tokens,
     threshold=None, policy=None,
 ):
+    check(temperature, remasking)
     if policy is not None or threshold is not None:
         return decide(policy or f"threshold({threshold}, inclusive=true)", logits, mask_index, x)
     rows = []
@@ -39,4 +48,5 @@ def get_transfer_index(
 def get_transfer_index_dynamic(
     logits, temperature, remasking, mask_index, x, num_transfer_tokens, factor=1,
 ):
+    check(temperature, remasking)
     return decide(f"factor({factor}, accept_last=1)", logits, mask_index, x)

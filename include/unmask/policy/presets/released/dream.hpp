@@ -13,9 +13,10 @@
 namespace UNMASK_NAMESPACE::released {
 
 /// Dream's sampler at temperature 0: by_confidence is its `maskgit_plus`, by_margin its
-/// `topk_margin`, by_entropy its `entropy`. Needs model_info::logits_shift = 1; without
-/// model_info::eos_token masks that are left stay masks. Source: J. Ye et al., Dream 7B (2025),
-/// `generation_utils.py`.
+/// `topk_margin`, by_entropy its `entropy`. Another temperature t is temperature{t}, sampling{},
+/// top_p{p} and confidence_after_truncation{}: it divides before it truncates. Needs
+/// model_info::logits_shift = 1; without model_info::eos_token masks that are left stay masks.
+/// Source: J. Ye et al., Dream 7B (2025), `generation_utils.py`.
 template <ranking Ranking>
 [[nodiscard]] constexpr auto dream(const Ranking& order, index_t steps, float epsilon = 1e-3F) {
   return policy{order, timesteps{steps, epsilon}, single_block{}, max_steps{steps}};
