@@ -210,7 +210,7 @@ class policy_reader {
     decides_alone_ = decides_alone_ || t.rewrites_blocks;
     take_if(commits && part.decides(), part_stage::commit_rule);
     take_if(t.ranks, part_stage::ranking);
-    take_if(t.draws, part_stage::draw);
+    take_if(part.stage == part_stage::draw, part_stage::draw);
     take_if(t.branches || t.drafts || t.beams, part_stage::branches);
     take_if(t.schedules, part_stage::schedule);
     take_if(t.caches, part_stage::cache);
