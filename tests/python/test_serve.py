@@ -22,8 +22,9 @@ uvicorn = pytest.importorskip("uvicorn", reason='pip install "unmask[server]"')
 openai = pytest.importorskip("openai")
 httpx = pytest.importorskip("httpx")
 
-from unmask.serve import Limits, Server, Tiny, load  # noqa: E402
-from unmask.serve.batch import Batch, Job  # noqa: E402
+from unmask.serve import DEFAULT_POLICY, Limits, Server, Tiny, http_protocol, load  # noqa: E402
+from unmask.serve.batch import Batch, Job, _Stop  # noqa: E402
+from unmask.serve.fields import Refused, read  # noqa: E402
 
 PROMPT = "Q:Ora has 2 books. Buys 8. How many?"
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
@@ -34,7 +35,8 @@ def serving(model=None, **options):
     """A server in a thread, over sockets."""
     server = Server(model or Tiny(), **options)
     listening = socket.create_server(("127.0.0.1", 0))
-    runner = uvicorn.Server(uvicorn.Config(server.app, log_level="critical", timeout_graceful_shutdown=1))
+    runner = uvicorn.Server(uvicorn.Config(
+        server.app, log_level="critical", timeout_graceful_shutdown=1, http=http_protocol(server.limits.headers)))
     thread = threading.Thread(target=runner.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not runner.started:
@@ -70,7 +72,7 @@ def model():
 
 def completed(server, prompt=PROMPT, **fields):
     known = {k: fields.pop(k) for k in ("max_tokens", "stop", "n", "seed", "temperature") if k in fields}
-    return server.client.completions.create(model="tiny", prompt=prompt, **known, extra_body=fields)
+    return server.client.completions.create(model=fields.pop("model", "tiny"), prompt=prompt, **known, extra_body=fields)
 
 
 def until(condition, seconds=10.0):
@@ -216,24 +218,218 @@ def test_a_stop_sequence_ends_the_decode(server):
     assert completed(server, stop="+", policy=policy).usage.forwards == 2
 
 
-# Each setting is the part that it stands for; the values change the answer, so that none is ignored.
+# Each setting is the part that it stands for; the values change the answer, so that none is ignored. Penalties and
+# biases are no parts of the text, but do what the parts do where those have room for all tokens.
+@pytest.mark.parametrize("policy", ["tokens_per_step(2)", None])
 @pytest.mark.parametrize("fields, parts", [
-    ({"temperature": 5}, "sampling(5)"),
-    ({"temperature": 5, "top_k": 2}, "temperature(5) + sampling + top_k(2)"),
-    ({"temperature": 5, "top_p": 0.5}, "temperature(5) + sampling + top_p(0.5)"),
-    ({"temperature": 5, "min_p": 0.3}, "temperature(5) + sampling + min_p(0.3)"),
-    ({"repetition_penalty": 3.0}, "repetition_penalty(3, window=52)"),
-    ({"presence_penalty": 9.0}, "presence_frequency_penalty(9, 0, window=52)"),
-    ({"frequency_penalty": 9.0}, "presence_frequency_penalty(0, 9, window=52)"),
-    ({"min_tokens": 20}, "min_new_tokens(20)"),
-    ({"logit_bias": {"5": -100}}, "logit_bias([5], [-100])"),
+    ({"temperature": 5}, "{} + sampling(5)"),
+    ({"temperature": 5, "top_k": 2}, "{} + temperature(5) + sampling + top_k(2)"),
+    ({"temperature": 5, "top_p": 0.5}, "{} + temperature(5) + sampling + top_p(0.5)"),
+    ({"temperature": 5, "min_p": 0.3}, "{} + temperature(5) + sampling + min_p(0.3)"),
+    ({"repetition_penalty": 3.0}, "{} + repetition_penalty(3, window=52)"),
+    ({"presence_penalty": 9.0}, "{} + presence_frequency_penalty(9, 0, window=52)"),
+    ({"frequency_penalty": 9.0}, "{} + presence_frequency_penalty(0, 9, window=52)"),
+    ({"min_tokens": 40}, "min_new_tokens(40) + {}"),
+    ({"logit_bias": {"5": -100, "7": 30.5}}, "{} + logit_bias([5, 7], [-100, 30.5])"),
 ])
-def test_settings_are_parts(server, model, fields, parts):
-    prompt, policy = "hello there", "tokens_per_step(2)"
-    answer = completed(server, prompt, policy=policy, seed=3, **fields).choices[0].text
-    assert answer == decode(model, f"{policy} + {parts}", prompt, seed=3).text
+def test_settings_are_parts(server, model, fields, parts, policy):
+    prompt, own = "hello there", {} if policy is None else {"policy": policy}
+    answer = completed(server, prompt, seed=3, **own, **fields).choices[0].text
+    assert answer == decode(model, parts.format(policy or DEFAULT_POLICY), prompt, seed=3).text
     less = {"temperature": 5} if len(fields) > 1 else {}
-    assert answer != completed(server, prompt, policy=policy, seed=3, **less).choices[0].text
+    assert answer != completed(server, prompt, seed=3, **own, **less).choices[0].text
+
+
+ALL = {"temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.1, "presence_penalty": 1, "frequency_penalty": 0.5,
+       "repetition_penalty": 1.2, "logit_bias": {"5": -1}, "min_tokens": 12}
+
+
+def test_the_default_policy_takes_every_field_of_the_page(server, repository):
+    page = (repository / "examples/bindings/python/docs/serve.md").read_text()
+    rows = re.findall(r"(?m)^\| (`.*?`) \|", page[page.index("## Requests") : page.index("An event of the canvas")])
+    documented = {name for row in rows for name in re.findall("`([a-z_]+)`", row)}
+    more = {"policy": DEFAULT_POLICY, "block_length": 10, "seed": 1, "n": 2, "stop": ["x"], "regex": "[a-z]{2,9}",
+            "response_format": {"type": "json_object"}, "stream": True, "stream_options": {"include_usage": True},
+            "logprobs": True, "top_logprobs": 2, "canvas": True, "max_tokens": 30, "max_completion_tokens": 30}
+    assert documented == {*ALL, *more}
+    with_another = {"top_logprobs": {"logprobs": True}, "canvas": {"stream": True}, "stream_options": {"stream": True}}
+    for name, value in {**ALL, **more}.items():
+        if name in ("regex", "response_format"):
+            pytest.importorskip("outlines_core")
+        body = {"model": "tiny", "messages": USER, name: value, **with_another.get(name, {})}
+        answer = httpx.post(server.url + CHAT, json=body, timeout=60)
+        assert answer.status_code == 200 and '"error"' not in answer.text, (name, answer.text)
+    for several in ([*ALL], ["temperature", "top_p"], ["min_tokens", "top_k", "temperature"]):
+        answer = httpx.post(server.url + CHAT, json={"model": "tiny", "messages": USER, **{k: ALL[k] for k in several}})
+        assert answer.status_code == 200, answer.text
+
+
+class Rows(Tiny):
+    """The same logits at every position: those of `row`, by token. Its tokens are characters from "0" on."""
+
+    name, vocab, mask_token, eos_token, also_eos = "rows", 80, 79, 78, ()
+    context, answer_length, block_length = 300, 1, 1
+    token_bytes = [bytes([48 + i]) for i in range(77)] + [b""] * 3
+
+    def __init__(self, row):
+        self.row = np.full(80, -30, np.float32)
+        self.row[: len(row)] = row
+
+    def encode(self, text):
+        return [ord(c) - 48 for c in text]
+
+    def encode_chat(self, messages):
+        return self.encode(messages[-1]["content"])
+
+    def forward(self, sequences, rows):
+        return [np.tile(self.row, (r.stop - r.start, 1)) for r in rows]
+
+
+def drawn(made, count, **fields):
+    """How often each token is drawn for one position."""
+    found = np.zeros(80, int)
+    for i in range(count // 16):
+        body = {"model": "rows", "prompt": "0", "n": 16, "max_tokens": 1, "seed": i, **fields}
+        for choice in httpx.post(made.url + TEXT, json=body, timeout=60).json()["choices"]:
+            found[ord(choice["text"]) - 48] += 1
+    return found
+
+
+@pytest.mark.parametrize("fields", [
+    {"temperature": 2, "top_p": 0.6}, {"temperature": 0.5, "top_p": 0.9}, {"temperature": 2, "top_k": 3},
+    {"temperature": 2, "min_p": 0.35}, {"temperature": 2, "top_k": 5, "top_p": 0.8, "min_p": 0.1},
+    {"temperature": 2, "top_p": 0.7, "presence_penalty": 2, "repetition_penalty": 1.5, "logit_bias": {"3": 2.5}},
+    {"temperature": 2},
+])
+def test_the_temperature_divides_before_rows_are_truncated(fields):
+    """As in vLLM: biases, penalties, temperature, top_k, top_p, min_p."""
+    row = np.array([3.0, 2.5, 2.0, 1.0, 0.5, 0.0, -1.0])
+    z = row.copy()
+    for token, bias in fields.get("logit_bias", {}).items():
+        z[int(token)] += bias
+    if "repetition_penalty" in fields:  # token 0 is the prompt; a presence is one of the answer, which is empty
+        z[0] /= fields["repetition_penalty"]
+    p = np.exp(z / fields["temperature"])
+    p /= p.sum()
+    order = np.argsort(-p)
+    kept = np.ones(7, bool)
+    kept[order[fields.get("top_k", 7):]] = False
+    of_kept = np.where(kept, p, 0) / p[kept].sum()
+    before = np.cumsum(of_kept[order]) - of_kept[order]
+    kept[order[before >= fields.get("top_p", 1.0)]] = False
+    kept &= p >= fields.get("min_p", 0) * p.max()
+    expected = np.where(kept, p, 0) / p[kept].sum() * 1024
+    with serving(Rows(row)) as made:
+        found = drawn(made, 1024, **fields)[:7]
+    assert found.sum() == 1024 and (found[expected == 0] == 0).all()
+    inside = expected > 0
+    statistic, degrees = ((found - expected)[inside] ** 2 / expected[inside]).sum(), inside.sum() - 1
+    assert statistic < degrees + 5 * math.sqrt(2 * degrees) + 5  # five standard deviations
+
+
+class Random(Rows):
+    """Random rows, which depend on the position and on the tokens to its left."""
+
+    answer_length, block_length = 120, 120
+
+    def __init__(self, seed=0):
+        self.table = np.random.default_rng(seed).normal(0, 3, (300, 80)).astype(np.float32)
+        self.table[:, 77:] = -30
+
+    def forward(self, sequences, rows):
+        return [self.table[r] for r in rows]
+
+
+@pytest.mark.parametrize("fields", [
+    {"repetition_penalty": 1.7}, {"repetition_penalty": 0.6}, {"presence_penalty": 4}, {"frequency_penalty": 3},
+    {"presence_penalty": -2, "frequency_penalty": -0.5}, {"repetition_penalty": 2.5, "presence_penalty": 1, "frequency_penalty": 2},
+    {"repetition_penalty": 1.3, "logit_bias": {"4": 6, "9": -100}},
+])
+def test_penalties_count_every_token(fields):
+    """More distinct tokens than the library's parts have room for, beside a loop that counts them."""
+    model = Random()
+    prompt = "".join(chr(48 + i) for i in range(70))
+    tokens = model.encode(prompt)
+    first = len(tokens)
+    for position in range(first, first + 120):
+        z = model.table[position].astype(np.float64)
+        for token, bias in fields.get("logit_bias", {}).items():
+            z[int(token)] += bias
+        for token in set(tokens):
+            r = fields.get("repetition_penalty", 1)
+            z[token] = z[token] / r if z[token] > 0 else z[token] * r
+        for token in set(tokens[first:]):
+            z[token] -= fields.get("presence_penalty", 0) + fields.get("frequency_penalty", 0) * tokens[first:].count(token)
+        tokens.append(int(np.argmax(z)))
+    assert len(set(tokens[first:])) > 32 or fields.get("presence_penalty", 1) < 0
+    with serving(model) as made:
+        answer = completed(made, prompt, model="rows", policy="left_to_right + tokens_per_step(1)", **fields).choices[0].text
+    assert answer == "".join(chr(48 + t) for t in tokens[first:])
+
+
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, "threshold(0.9) + remask_below(0.1) + stop_at_eos", "threshold(0.9)"])
+def test_every_eos_token_of_a_model_ends_the_decode(policy):
+    class Two(Rows):
+        """Says "ab", the token that the prompt names, then "x" for ever."""
+
+        also_eos, answer_length, block_length = (77,), 200, 8
+
+        def encode(self, text):
+            return [int(text), 0]
+
+        def forward(self, sequences, rows):
+            out = []
+            for tokens, r in zip(sequences, rows):
+                logits = np.zeros((r.stop - r.start, 80), np.float32)
+                for i, p in enumerate(range(r.start, r.stop)):
+                    logits[i, {2: 49, 3: 50, 4: int(tokens[0])}.get(p, 72)] = 20
+                out.append(logits)
+            return out
+
+    with serving(Two([])) as made:
+        for eos in ("77", "78"):
+            answer = completed(made, eos, model="rows", policy=policy)
+            stops = "stop_at_eos" in policy
+            assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("ab", "stop")
+            assert answer.usage.forwards == (1 if stops else 25) and answer.usage.completion_tokens == 2
+            longer = completed(made, eos, model="rows", policy=policy, min_tokens=5)
+            assert len(longer.choices[0].text) > 5
+
+
+@pytest.mark.parametrize("eos", [78, None])
+@pytest.mark.parametrize("policy, text, passes", [
+    ("at_random + tokens_per_step(1) + max_steps(60)", None, 60),
+    ("left_to_right + tokens_per_step(1) + max_steps(7)", 7, 7),
+    ("tokens_per_step(1) + max_steps(3)", None, 3),
+    ("at_random + tokens_per_step(3) + remask_below(0.3) + max_steps(9)", None, 9),
+])
+def test_no_token_that_nobody_decided_is_shown(policy, text, passes, eos):
+    """Where max_steps ends an answer, the text is what was decided without a gap, in a stream, too."""
+    model = Random(3)
+    model.eos_token = eos
+    decided = {}
+
+    class Listening(Batch):
+        def _take(self, slot):
+            for commit in self._session.committed(slot):
+                decided[commit.position - 2] = commit.token
+            for masked in np.flatnonzero(self._running[slot]._tokens[2:] == model.mask_token):
+                decided.pop(int(masked), None)
+            super()._take(slot)
+
+    batch = Listening(model)
+    views = []
+    job = Job([3, 4], 100, policy, block_length=100, seed=5, canvas=True, changed=lambda: views.append(job.view))
+    batch.submit([job])
+    until(lambda: job.view.ended)
+    batch.close()
+    expected = ""
+    while len(expected) in decided:
+        expected += chr(48 + decided[len(expected)])
+    assert job.view.text == expected and job.view.finish_reason == "length" and job.view.report.forwards == passes
+    assert text is None or len(expected) == text
+    assert all(expected.startswith(view.text) for view in views) and job.view.canvas.committed_prefix == len(expected)
+    assert [place for place, when in enumerate(job.view.canvas.passes) if when] == sorted(decided)
 
 
 def test_settings_that_say_nothing_change_nothing(server):
@@ -314,6 +510,10 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"messages": [{"role": "user"}]}, "messages[0].content", "messages[0].content must be a string, got null"),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]", "of type text"),
     (CHAT, {"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages[0].tool_calls", "not supported"),
+    (CHAT, {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls",
+     "messages[0].tool_calls is not supported, got [{\"id\": \"1\"}]"),
+    (CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache": 1}]}]}, "messages[0].content[0].cache",
+     "messages[0].content[0].cache is not supported, got 1"),
     (CHAT, {"messages": [{"role": "user", "content": "caf\u00e9"}]}, "messages", "text has '\u00e9'; the model knows"),
     (CHAT, {"messages": [{"role": "user", "content": "\ud800"}]}, "messages", "the model knows"),
     (CHAT, {"max_tokens": 0}, "max_tokens", "max_tokens must be an integer, at least 1, got 0"),
@@ -332,6 +532,39 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"policy": "sampling(1) + threshold(0.9)", "temperature": 0}, "temperature",
      "temperature must not be given with a policy that has sampling, got 0"),
     (CHAT, {"temperature": -1}, "temperature", "temperature must be a number, at least 0 and finite, got -1"),
+    (CHAT, {"temperature": 10**400}, "temperature", "temperature must be a number, at most 1e30 in size, got 1000"),
+    (CHAT, {"logit_bias": {"5": -(10**400)}}, "logit_bias", "an object of tokens and numbers, at most 1e30 in size"),
+    (CHAT, {"logit_bias": {"9" * 401: 1}}, "logit_bias", "as keys, got '999"),
+    (CHAT, {"seed": 10**400}, "seed", "seed must be an integer"),
+    (CHAT, {"max_tokens": 10**400}, "max_tokens", "must be at most 219"),
+    (CHAT, {"n": -(10**400)}, "n", "n must be an integer"),
+    (TEXT, {"prompt": [10**400]}, "prompt", "prompt must have tokens in [0, 98), got 1000"),
+    (CHAT, {"temperature": "x" * 10**6}, "temperature", "temperature must be a number"),
+    (CHAT, {"top_k": [1] * 10**4}, "top_k", "top_k must be a number"),
+    (CHAT, {"temperature": 1, "policy": "threshold(0.9) + temperature(2)"}, "temperature",
+     "temperature must not be given with a policy that has temperature, got 1"),
+    (CHAT, {"policy": "timesteps(5000)"}, "policy", "may take 5039 forward passes for this answer of 40 positions, "
+     "at most 1792 are allowed: give it fewer steps or add max_steps(1792)"),
+    (CHAT, {"policy": "timesteps(2147483647)"}, "policy", "forward passes for this answer"),
+    (CHAT, {"policy": "timesteps(5000) + max_steps(1793)"}, "policy", "may take 1793 forward passes"),
+    (CHAT, {"policy": "remdm_loop(1,0.5,2147483647)"}, "policy", "forward passes for this answer"),
+    (CHAT, {"policy": "threshold(0.9) + edit_committed(0.1) + edited_blocks(2147483647)"}, "policy", "forward passes for this answer"),
+    (CHAT, {"policy": "threshold(0.9)" + " " * 4096}, "policy", "policy must have at most 4096 characters, got 4110"),
+    (CHAT, {"policy": "\ud800"}, "policy", "policy must be Unicode"),
+    (CHAT, {"\udfff": 1}, "\\udfff", "\\udfff must be Unicode"),
+    (CHAT, {"x" * 10**6: 1}, "x" * 97 + "...", "there is no field \"xxxx"),
+    (CHAT, {"user": {"a": ["\udc00"]}}, "user", "user must be Unicode"),
+    (CHAT, {"model": "\ud800"}, "model", "model must be Unicode"),
+    (CHAT, {"stop": ["a", "\ud800"]}, "stop", "stop must be Unicode"),
+    (CHAT, {"regex": "\ud83d"}, "regex", "regex must be Unicode"),
+    (CHAT, {"response_format": {"type": "json_schema", "json_schema": {"schema": {"\ud83d": 1}}}}, "response_format", "must be Unicode"),
+    (CHAT, {"messages": [{"role": "user", "content": "a", "\udfff": 1}]}, "messages[0].\\udfff", "\\udfff is not supported, got 1"),
+    (CHAT, {"messages": [{"role": "\ud800", "content": "a"}]}, "messages[0].role", "got \"\\ud800\""),
+    (CHAT, {"messages": [{"role": "user", "name": "\ud800", "content": "a"}]}, "messages", "messages must be Unicode"),
+    (TEXT, {"prompt": "\ud800"}, "prompt", "the model knows"),
+    (CHAT, {"stop": "a" * 1025}, "stop", "stop must have at most 1024 characters, got 1025"),
+    (CHAT, {"regex": "a" * 65537}, "regex", "regex must have at most 65536 characters, got 65537"),
+    (CHAT, {"metadata": [[]] * 100_000}, None, "the body must have at most 81920 of the characters"),
     (CHAT, {"top_p": 2}, "top_p", "top_p must be a number, in [0, 1], got 2"),
     (CHAT, {"top_k": 1.5}, "top_k", "top_k must be an integer"),
     (CHAT, {"logit_bias": {"98": 1}}, "logit_bias", "logit_bias must have tokens in [0, 98) as keys, got '98'"),
@@ -373,6 +606,7 @@ def test_bad_requests_are_refused(server, path, change, param, message):
     assert answer.status_code == (404 if change.get("model") == "gpt" else 400), answer.text
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error" and error["param"] == param and message in error["message"]
+    assert len(answer.content) < 1500  # what came is cut
     until(lambda: server.batch.load()["running"] == server.batch.load()["waiting"] == 0)
 
 
@@ -476,6 +710,31 @@ def test_a_client_that_goes_away_while_it_waits():
         until(lambda: made.batch.load() == {"slots": 1, "running": 0, "waiting": 0, "passes": gated.asked})
 
 
+def test_the_passes_of_an_answer_have_a_limit():
+    assert Limits().forwards is None
+    with serving(limits=Limits(forwards=9)) as made:
+        assert completed(made, max_tokens=9, policy="tokens_per_step(1)").usage.forwards == 9
+        assert completed(made, max_tokens=30, policy="tokens_per_step(1) + max_steps(9)").usage.forwards == 9
+        with pytest.raises(openai.BadRequestError, match="may take 10 forward passes .* at most 9 are allowed"):
+            completed(made, max_tokens=10, policy="tokens_per_step(1)")
+
+
+def test_the_limit_of_passes_refuses_no_part_as_it_is(server):
+    """Methods and parts with their own arguments, in answers of any length."""
+    tried = 0
+    for line in unmask.describe_parts().splitlines():
+        if line and not line.startswith(" "):
+            for policy in (line.split("(")[0], line.split("(")[0] + " + threshold(0.9)"):
+                for length in (1, 8, 40, 219):
+                    body = {"model": "tiny", "prompt": PROMPT, "policy": policy, "max_tokens": length}
+                    try:
+                        read(body, server.batch, chat=False, policy=DEFAULT_POLICY, most_state=1 << 28)
+                        tried += 1
+                    except Refused as error:  # of a part that is no policy, or not this server's
+                        assert "forward passes" not in str(error)
+    assert tried > 200
+
+
 def test_as_many_wait_as_may():
     gated = Gated()
     with serving(gated, slots=1, waiting=2) as made, concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -527,6 +786,142 @@ def test_a_client_that_reads_nothing_is_given_up():
     made.batch.close()
 
 
+def of_client(host, path, port, body, seconds=30):
+    """The status, and the seconds to the first text of a stream, for a client with an address of its own."""
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds, source_address=(host, 0)) as client:
+        data = json.dumps({"model": "tiny", **body}).encode()
+        client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                       b"Content-Length: %d\r\n\r\n" % (path.encode(), len(data)) + data)
+        answer = b""
+        while not re.search(rb'"text":"[^"]', answer) and (more := client.recv(1 << 16)):
+            answer += more
+    return answer, time.monotonic() - begin
+
+
+class Counting(Tiny):
+    """Passes one after another, each with a length of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def forward(self, sequences, rows):
+        self.calls += [len(tokens) for tokens in sequences]
+        time.sleep(0.01)
+        return [np.tile(np.eye(98, dtype=np.float32)[40] * 20, (r.stop - r.start, 1)) for r in rows]
+
+
+@pytest.mark.parametrize("hosts", [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "127.0.0.2")])
+@pytest.mark.parametrize("together", [1, 16])
+def test_who_holds_every_slot_holds_up_nobody(hosts, together):
+    """16 long answers of one client: the first text of another comes with the first pass after the one that runs."""
+    model = Counting()
+    model.together = together
+    holds = {"prompt": "x" * 30, "max_tokens": 200, "policy": "left_to_right + tokens_per_step(1)", "stream": True}
+    with serving(model) as made:
+        held = [socket.create_connection(made.address, source_address=(hosts[0], 0)) for _ in range(16)]
+        data = json.dumps({"model": "tiny", **holds}).encode()
+        for client in held:
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n" % len(data) + data)
+        until(lambda: made.batch.load()["running"] == 16 and not any(j.fresh() for j in list(made.batch._running.values())))
+        del model.calls[:]
+        answer, _ = of_client(hosts[1], TEXT, made.address[1], {"prompt": "y" * 7, "max_tokens": 3, "stream": True})
+        assert b"200 OK" in answer
+        first = model.calls.index(11)
+        assert first <= 3 + 2 * (together if together > 1 else 0) * 2, model.calls[: first + 1]
+        for client in held:
+            client.close()
+
+
+def test_a_client_with_many_answers_leaves_places_and_turns_to_others():
+    """It fills the queue, too: another's answer takes the place of its newest one, which gets status 429."""
+    model = Counting()
+    batch = Batch(model, slots=4, waiting=8)
+    policy = "left_to_right + tokens_per_step(1)"
+    many = [Job([2, 3], 60, policy, block_length=20, client="many") for _ in range(14)]
+    batch.submit(many[:6])
+    until(lambda: batch.load()["running"] == 6)  # three quarters of 8
+    batch.submit(many[6:])
+    assert batch.load()["waiting"] == 8
+    with pytest.raises(Exception, match="8 answers wait already"):
+        batch.submit([Job([2, 3], 60, policy, block_length=20, client="many")])
+    other = Job([2, 3, 4], 3, policy, block_length=3, client="other")
+    batch.submit([other])
+    assert "8 answers wait already" in str(many[-1].view.error) and many[-2].view.error is None
+    until(lambda: other.view.ended)
+    assert other.view.finish_reason == "length" and not any(job.view.ended for job in many[:-1])
+    for job in many:
+        job.gone = True
+    batch.close()
+
+
+def test_clients_take_turns_to_compile():
+    """A client has one of the two compilers; what was asked before by one that has it does not go first."""
+    from unmask.serve.app import _Turns
+
+    begun, gates = [], {}
+
+    def work(name):
+        gates[name] = threading.Event()
+
+        def run():
+            begun.append(name)
+            assert gates[name].wait(10)
+            return name
+
+        return run
+
+    async def main():
+        turns = _Turns(2)
+        first = [asyncio.ensure_future(turns.run(work(f"a{i}"), "a")) for i in range(4)]
+        await asyncio.sleep(0.1)
+        assert begun == ["a0"]
+        other = asyncio.ensure_future(turns.run(work("b0"), "b"))
+        await asyncio.sleep(0.1)
+        assert begun == ["a0", "b0"]
+        third = asyncio.ensure_future(turns.run(work("c0"), "c"))
+        first[1].cancel()  # its client is gone
+        await asyncio.sleep(0.1)
+        gates["a0"].set()
+        await asyncio.sleep(0.1)
+        assert begun == ["a0", "b0", "c0"] and not other.done()
+        for gate in gates.values():
+            gate.set()
+        assert await asyncio.gather(*first[2:], other, third) == ["a2", "a3", "b0", "c0"]
+        assert begun[3:] == ["a2", "a3"] and turns._running.total() == 0
+
+    asyncio.run(main())
+
+
+def test_the_steps_of_a_pass_that_was_cut_are_the_same(model):
+    """An answer that arrives within a pass cuts it: what was computed is used, the rest is asked again."""
+    class Arriving(Tiny):
+        def __init__(self):
+            super().__init__()
+            self.later, self.calls = [], 0
+
+        def forward(self, sequences, rows):
+            self.calls += 1
+            if self.calls % 7 == 0 and self.later:
+                batch.submit([self.later.pop()])
+            return super().forward(sequences, rows)
+
+    arriving = Arriving()
+    batch = Batch(arriving, branches=2)
+    policies = ["tokens_per_step(1)", "tokens_per_step(1) + sampling(2)", "threshold(0.9) + lookahead(2)", "remask_below(0.4) + tokens_per_step(2)"]
+    tasks = [(task["prompt"], policies[i % 4], i) for i, task in enumerate(problems()[:24])]
+    jobs = [Job(arriving.encode(prompt), 40, policy, block_length=20, seed=seed, client=seed % 3) for prompt, policy, seed in tasks]
+    arriving.later = jobs[6:]
+    batch.submit(jobs[:6])
+    until(lambda: all(job.view.ended for job in jobs), 60)
+    batch.close()
+    for job, (prompt, policy, seed) in zip(jobs, tasks):
+        alone = decode(model, policy, prompt, seed=seed)
+        assert (job.view.text, job.view.report.forwards) == (alone.text, alone.report.forwards)
+
+
 def test_a_slow_client_gets_fewer_events_and_the_same_text():
     """Views replace each other, so that nothing grows while a client does not read."""
     batch = Batch(Tiny())
@@ -541,7 +936,7 @@ def test_a_slow_client_gets_fewer_events_and_the_same_text():
     assert views[-1].text == "2+8=10;#10"
 
 
-def test_a_model_that_fails_fails_its_answers_alone():
+def test_a_model_that_fails_fails_its_answers_alone(caplog):
     class Failing(Tiny):
         def forward(self, sequences, rows):
             if any(len(tokens) == 8 for tokens in sequences):
@@ -549,10 +944,38 @@ def test_a_model_that_fails_fails_its_answers_alone():
             return super().forward(sequences, rows)
 
     with serving(Failing()) as made:
-        with pytest.raises(openai.InternalServerError, match="the model failed: no memory"):
-            completed(made, "ab", max_tokens=5)
+        for stream in (False, True):
+            with pytest.raises(openai.APIError, match="the model failed, twice; the server's log has the reason") as failed:
+                for _ in made.client.completions.create(model="tiny", prompt="ab", max_tokens=5, stream=stream):
+                    pass
+            assert "no memory" not in str(failed.value.body)
+        assert failed.value.body["type"] == "server_error"
+        assert any("OSError: no memory" in r.exc_text for r in caplog.records if r.name == "unmask.serve")
         assert completed(made).choices[0].text == "2+8=10;#10"
         assert made.batch.load()["running"] == 0
+
+
+def test_a_pass_that_fails_once_is_tried_again():
+    """Answers that share it are tried one by one: the one that the model cannot compute fails alone."""
+    class Together(Tiny):
+        together, calls, down = 16, 0, False
+
+        def forward(self, sequences, rows):
+            self.calls += 1
+            if any(len(tokens) == 8 for tokens in sequences) or self.calls == 5:
+                raise OSError("no memory")
+            return super().forward(sequences, rows)
+
+    batch = Batch(Together())
+    batch._wake.acquire()  # all of them come at once
+    prompts = [batch.model.encode(p) for p in (PROMPT, "ab", "J:age 27")]
+    jobs = [Job(p, 5 if len(p) == 3 else 40, "threshold(0.9)", block_length=20) for p in prompts]
+    batch.submit(jobs)
+    batch._wake.release()
+    until(lambda: all(job.view.ended for job in jobs))
+    batch.close()
+    assert "failed, twice" in str(jobs[1].view.error) and batch.model.calls > 4
+    assert jobs[0].view.error is None and jobs[0].view.text == "2+8=10;#10" and jobs[2].view.finish_reason
 
 
 def test_policies_with_branches_and_those_that_need_much_memory():
@@ -562,6 +985,114 @@ def test_policies_with_branches_and_those_that_need_much_memory():
         assert (answer.choices[0].text, answer.usage.forwards) == (plain.text, plain.report.forwards)
         with pytest.raises(openai.BadRequestError, match="bytes for this answer, at most 1048576 are allowed"):
             completed(made, "a", policy="adaptive_threshold", max_tokens=250, block_length=250)
+
+
+def test_a_stop_sequence_is_found_in_what_the_decoder_flushes():
+    """A text that ends within a character ends with U+FFFD."""
+    class Bytes(Rows):
+        token_bytes = [b"a", b"\xf0\x9f"] + [b""] * 78
+
+        def forward(self, sequences, rows):
+            out = []
+            for r in rows:
+                logits = np.zeros((r.stop - r.start, 80), np.float32)
+                for i, p in enumerate(range(r.start, r.stop)):
+                    logits[i, {1: 0, 2: 1}.get(p, 78)] = 20
+                out.append(logits)
+            return out
+
+    model = Bytes([])
+    for length, policy in ((2, "threshold(0.9)"), (9, "threshold(0.9)"), (9, "threshold(0.9) + remask_below(0.1)")):
+        for stop, text in (([], "a\ufffd"), (["\ufffd"], "a"), (["a\ufffd"], ""), (["\ufffdx"], "a\ufffd")):
+            batch = Batch(model)
+            job = Job([5], length, policy, block_length=length, stop=stop)
+            batch.submit([job])
+            until(lambda: job.view.ended)
+            batch.close()
+            assert (job.view.text, job.view.finish_reason) == (text, "stop" if length == 9 or text != "a\ufffd" else "length")
+
+
+def test_stop_sequences_are_found_as_by_search():
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        stop = "".join(random.choice(list("ab"), random.integers(1, 8)))
+        text = "".join(random.choice(list("ab"), 40))
+        reader, seen, at = _Stop(stop), "", None
+        while at is None and len(seen) < len(text):
+            more = text[len(seen) : len(seen) + random.integers(1, 6)]
+            at = reader.read(more)
+            if at is None:
+                seen += more
+                held = max((n for n in range(len(stop)) if seen.endswith(stop[:n])), default=0)
+                assert reader.matched == held
+        found = text.find(stop)
+        assert (found if found >= 0 else None) == (None if at is None else len(seen) + at - len(stop))
+
+
+def test_long_stop_sequences_take_linear_time():
+    """As long as the answer, and beginning with it: neither the pass nor the thread of others waits."""
+    reader = _Stop("a" * 10**5 + "b")
+    begin = time.perf_counter()
+    for _ in range(10):
+        assert reader.read("a" * 10**4) is None
+    assert time.perf_counter() - begin < 2  # quadratic: minutes
+
+
+def test_answers_come_back_as_history(server):
+    """Those of the official client, as it has them and as it writes them."""
+    said = server.client.chat.completions.create(model="tiny", messages=USER).choices[0].message
+    plain = {"role": "assistant", "content": said.content}
+    forms = [said, said.model_dump(), plain, {**plain, "refusal": None, "annotations": [], "audio": None, "function_call": None,
+                                              "tool_calls": []}, {**plain, "tool_calls": None, "refusal": ""}]
+    last = {"role": "user", "content": "Q:Ed has 3 keys. Buys 4. How many?"}
+    answers = {server.client.chat.completions.create(model="tiny", messages=[*USER, form, last]).choices[0].message.content
+               for form in forms}
+    assert len(answers) == 1
+    whole = httpx.post(server.url + CHAT, json={"model": "tiny", "messages": USER}).json()["choices"][0]["message"]
+    for silent in (whole, {"role": "assistant", "content": None}, {"role": "assistant"}):
+        assert httpx.post(server.url + CHAT, json={"model": "tiny", "messages": [*USER, silent, last]}).status_code == 200
+
+
+def test_headers_that_never_end():
+    with serving(limits=Limits(headers=0.3)) as made:
+        clients = [socket.create_connection(made.address) for _ in range(4)]
+        clients[1].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+        clients[2].sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")  # its second request never ends
+        clients[2].settimeout(5)
+        assert b"200" in clients[2].recv(1 << 16)
+        clients[2].sendall(b"GET /he")
+        begin = time.monotonic()
+        for client in clients[:3]:
+            client.settimeout(5)
+            with contextlib.suppress(OSError):
+                while client.recv(1 << 16):
+                    pass
+        assert 0.2 < time.monotonic() - begin < 3
+        for byte in b"GET /health HTTP/1.1\r\nX: ":  # one at a time: the time is that of all of them
+            with contextlib.suppress(OSError):
+                clients[3].send(bytes([byte]))
+            time.sleep(0.05)
+        clients[3].settimeout(5)
+        with contextlib.suppress(ConnectionError):
+            assert clients[3].recv(1) == b""
+        for client in clients:
+            client.close()
+        gated = completed(made)  # an answer that takes longer than headers may
+        assert gated.choices[0].text == "2+8=10;#10"
+    with serving(Slow(), limits=Limits(headers=0.2)) as made:
+        assert completed(made, policy="tokens_per_step(1)").usage.forwards == 40
+
+
+def test_a_key_that_is_none():
+    for key in ("", " ", "\n", "key\n"):
+        with pytest.raises(ValueError, match="api_key must be a text without space at its ends"):
+            Server(Tiny(), api_key=key)
+
+
+def test_keys_are_utf_8():
+    with serving(api_key="schl\u00fcssel \u9375") as made:
+        for head, status in (("Bearer schl\u00fcssel \u9375".encode(), 200), ("Bearer schl\u00fcssel".encode("latin-1"), 401)):
+            assert httpx.get(made.url + "/v1/models", headers={"Authorization": head}).status_code == status
 
 
 def test_a_key():
@@ -619,6 +1150,8 @@ def test_the_command():
 
     assert "--slots must be at least 1, got 0" in refused("--slots", "0")
     assert "--time-limit must be positive, got 0" in refused("--time-limit", "0")
+    assert "--max-forwards must be at least 1, got 0" in refused("--max-forwards", "0")
+    assert "api_key must be a text without space" in refused("--api-key", "")
     assert "there is no part 'nonsense'" in refused("--policy", "nonsense")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("serve", _serve, "serve a model over OpenAI's protocol, with a page that shows decodes")
     made.add_argument("--model", default="tiny", help="tiny, or a GGUF file for llama-cpp-python (%(default)s)")
-    made.add_argument("--policy", default="trace_credit + threshold(0.9) + stop_at_eos",
+    made.add_argument("--policy", default="threshold(0.9) + stop_at_eos",
                       help="of requests that name none (%(default)s)")
     made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     made.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
@@ -78,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
                       help="lookahead branches of an answer, each a sequence more (%(default)s)")
     made.add_argument("--threads", type=int, default=1, metavar="N", help="of the model and of the reads (%(default)s)")
     made.add_argument("--time-limit", type=float, default=600.0, metavar="SECONDS", help="of an answer (%(default)s)")
+    made.add_argument("--max-forwards", type=int, metavar="N",
+                      help="forward passes that an answer may take (512, and 32 for each of its positions)")
     made.add_argument("--api-key", default=os.environ.get("UNMASK_API_KEY"), metavar="KEY",
                       help="clients must give it; default: the environment's UNMASK_API_KEY")
     return parser
@@ -188,6 +190,8 @@ def _serve(options: argparse.Namespace) -> None:
             raise ValueError(f"--{name} must be at least {least}, got {getattr(options, name)}")
     if not options.time_limit > 0:
         raise ValueError(f"--time-limit must be positive, got {options.time_limit:g}")
+    if options.max_forwards is not None and options.max_forwards < 1:
+        raise ValueError(f"--max-forwards must be at least 1, got {options.max_forwards}")
     try:
         import uvicorn
 
@@ -204,10 +208,11 @@ def _serve(options: argparse.Namespace) -> None:
         threads=options.threads,
         api_key=options.api_key,
         hosts=["127.0.0.1", "[::1]", "localhost"] if loopback else None,  # not the name of another site
-        limits=serve.Limits(time=options.time_limit),
+        limits=serve.Limits(time=options.time_limit, forwards=options.max_forwards),
     )
-    uvicorn.run(server.app, host=options.host, port=options.port, log_level="info", access_log=False,
-                timeout_graceful_shutdown=5)
+    sys.setswitchinterval(0.001)  # between the thread of the passes and the one that reads and writes
+    uvicorn.run(server.app, host=options.host, port=options.port, http=serve.http_protocol(server.limits.headers), ws="none",
+                log_level="info", access_log=False, timeout_graceful_shutdown=5)
 
 
 def summary(trace: str) -> Iterator[str]:

@@ -36,6 +36,8 @@ class LlamaCpp:
     memory once. ValueError for a file that is no masked diffusion model.
     """
 
+    together = 1  # sequences of a call
+
     def __init__(self, path: str | os.PathLike[str], *, exact: bool = True, gpu_layers: int = 0, threads: int = 1) -> None:
         self._c = c = _library()
         self._exact, self._threads = exact, threads

@@ -4,11 +4,14 @@
 It needs `pip install "unmask[server]"`. Programs make a Server of any object with the protocol Model and
 run its `app` under an ASGI server:
 
-    from unmask.serve import Server, Tiny
+    from unmask.serve import Server, Tiny, http_protocol
 
-    uvicorn.run(Server(Tiny()).app, host="127.0.0.1", port=8000)
+    uvicorn.run(Server(Tiny()).app, host="127.0.0.1", port=8000, http=http_protocol())
+
+http_protocol() closes connections whose headers do not arrive in time, which uvicorn's own keeps for ever.
 """
-from .app import Limits, Server
+from .app import DEFAULT_POLICY, Limits, Server
 from .models import Model, Tiny, load
+from .protocol import http_protocol
 
-__all__ = ["Limits", "Model", "Server", "Tiny", "load"]
+__all__ = ["DEFAULT_POLICY", "Limits", "Model", "Server", "Tiny", "http_protocol", "load"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import hmac
@@ -10,7 +11,7 @@ import json
 import pathlib
 import time
 import uuid
-from typing import Any, AsyncIterator, Callable
+from typing import Any, AsyncIterator, Callable, Hashable
 
 import anyio
 import anyio.to_thread
@@ -23,9 +24,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from .. import __version__, constraints
-from .batch import Batch, Canvas, Full, Job, View
+from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Refused, parsed, read
 from .models import Model
+
+DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
+_AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
 COLOURS = PAGE.with_name("colours.css")  # the viewer's
@@ -51,12 +55,66 @@ class Limits:
     """Seconds that a client may take to accept an event."""
     state: int = 256 << 20
     """Bytes of memory of a policy, for one answer."""
+    forwards: int | None = None
+    """Forward passes that an answer may take; None: 512, and 32 for each of its positions."""
+    headers: float = 10.0
+    """Seconds for the arrival of a request's headers, under http_protocol()."""
+
+
+class _Turns:
+    """Work in threads, `most` at a time, `most` - 1 for one client. Clients take turns.
+
+    rest  after each work, how many times its duration nothing follows it: for work that holds the interpreter's lock
+    """
+
+    def __init__(self, most: int, *, rest: float = 0.0) -> None:
+        self._most, self._rest, self._running = most, rest, collections.Counter[Hashable]()
+        self._waiting: collections.deque[tuple[Hashable, asyncio.Future[None]]] = collections.deque()
+        self._last: dict[Hashable, int] = {}  # the number of each client's last turn
+        self._turns = 0
+
+    async def run(self, work: Callable[[], Any], client: Hashable) -> Any:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((client, turn))
+        self._next()
+        begin = None
+        try:
+            await turn
+            begin = time.monotonic()
+            return await anyio.to_thread.run_sync(work)
+        finally:
+            if turn.cancelled():
+                self._waiting.remove((client, turn))
+            elif begin is None or not self._rest:
+                self._leave(client)
+            else:
+                asyncio.get_running_loop().call_later(self._rest * (time.monotonic() - begin), self._leave, client)
+
+    def _leave(self, client: Hashable) -> None:
+        self._running[client] -= 1
+        self._next()
+
+    def _next(self) -> None:
+        """Gives a turn to the client whose last one is longest ago."""
+        while self._running.total() < self._most:
+            may = [item for item in self._waiting if self._running[item[0]] < max(1, self._most - 1) and not item[1].done()]
+            if not may:
+                break
+            client, turn = item = min(may, key=lambda item: self._last.get(item[0], 0))
+            self._waiting.remove(item)
+            self._turns += 1
+            self._last[client] = self._turns
+            self._running[client] += 1
+            turn.set_result(None)
+        self._running = +self._running
+        there = {client for client, _ in self._waiting} | set(self._running)
+        self._last = {client: last for client, last in self._last.items() if client in there}
 
 
 class Server:
     """A Starlette application, `app`, that answers with `model`.
 
-    policy    of requests that name none
+    policy    of requests that name none, and with which each setting of a request can be combined
     api_key   clients have to give it: "Authorization: Bearer KEY"
     hosts     names by which a client may call this server; None is any
     """
@@ -65,7 +123,7 @@ class Server:
         self,
         model: Model,
         *,
-        policy: str = "trace_credit + threshold(0.9) + stop_at_eos",
+        policy: str = DEFAULT_POLICY,
         slots: int = 16,
         waiting: int = 512,
         branches: int = 0,
@@ -75,11 +133,16 @@ class Server:
         limits: Limits = Limits(),
     ) -> None:
         self.model, self.policy, self.limits = model, policy, limits
-        self._key = api_key.encode() if api_key else None
+        if api_key is not None and (not api_key.strip() or api_key != api_key.strip()):
+            raise ValueError(f"api_key must be a text without space at its ends, got {api_key!r}; leave it out (and "
+                             "UNMASK_API_KEY unset) to serve everybody who can connect")
+        self._key = None if api_key is None else api_key.encode("utf-8", "surrogateescape")
         self._words = constraints.vocabulary(
             token_bytes=model.token_bytes, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token,
             also_eos=model.also_eos)
-        self._compilers: anyio.CapacityLimiter | None = None
+        self._most_values = 65536 + 64 * model.context
+        self._compilers = _Turns(2)
+        self._readers = _Turns(1, rest=4.0)
         self.batch = Batch(model, slots=slots, waiting=waiting, branches=branches, threads=threads)
         try:
             self.batch.check(policy)
@@ -135,7 +198,7 @@ class Server:
         if self._key is None:
             return
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), self._key):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), self._key):
             raise Refused("this server needs its key: Authorization: Bearer KEY", status=401, code="invalid_api_key")
 
     async def _chat(self, request: Request) -> Response:
@@ -146,9 +209,15 @@ class Server:
 
     async def _answer(self, request: Request, *, chat: bool) -> Response:
         self._authorise(request)
-        body = parsed(await self._body(request))
-        asked = read(body, self.batch, chat=chat, policy=self.policy, most_state=self.limits.state)
-        return _Answers(self, asked, await self._constraint(asked), _Shape(self.model, asked, chat))
+        body = await self._body(request)
+        client = request.client.host if request.client else None
+
+        def asked_for() -> Asked:
+            return read(parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy,
+                        most_state=self.limits.state, most_forwards=self.limits.forwards)
+
+        asked = asked_for() if len(body) <= _AT_ONCE else await self._readers.run(asked_for, client)
+        return _Answers(self, asked, client, await self._constraint(asked, client), _Shape(self.model, asked, chat))
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -168,7 +237,7 @@ class Server:
                           status=413)
         raise Refused(f"the body must arrive within {self.limits.upload:g} s", status=408)
 
-    async def _constraint(self, asked: Asked) -> Any:
+    async def _constraint(self, asked: Asked, client: Hashable) -> Any:
         if asked.language is None:
             return None
         kind, value = asked.language
@@ -178,10 +247,8 @@ class Server:
             "json_object": lambda: constraints.json_object(self._words),
             "regex": lambda: constraints.regex(value, self._words),
         }[kind]
-        if self._compilers is None:
-            self._compilers = anyio.CapacityLimiter(2)
         try:
-            return await anyio.to_thread.run_sync(make, limiter=self._compilers)
+            return await self._compilers.run(make, client)
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error), field) from None
         except ImportError as error:
@@ -283,8 +350,9 @@ class _Shape:
 class _Answers(Response):
     """Submits the jobs of a request and answers with them; they are given up when the client is gone."""
 
-    def __init__(self, server: Server, asked: Asked, constraint: Any, shape: _Shape) -> None:
+    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
         self._server, self._asked, self._shape, self._constraint = server, asked, shape, constraint
+        self._client = client
         self.background = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -298,13 +366,13 @@ class _Answers(Response):
         self._jobs = [
             Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
                 constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
-                alternatives=asked.alternatives, changed=changed)
+                alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
             for prompt in asked.prompts for i in range(asked.choices)
         ]
         try:
             self._server.batch.submit(self._jobs)
         except Full as full:
-            return await _error(Refused(str(full), status=429, code="too_many_requests"))(scope, receive, send)
+            return await _error(_too_many(full))(scope, receive, send)
 
         async def leave() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -331,6 +399,8 @@ class _Answers(Response):
                 error = job.view.error
                 if isinstance(error, (ValueError, TypeError)):
                     raise Refused(str(error))
+                if isinstance(error, Full):
+                    raise _too_many(error)
                 if error is not None:
                     raise Refused(str(error), status=503 if isinstance(error, ConnectionError) else 500)
             if ready():
@@ -394,6 +464,10 @@ class _Answers(Response):
                     await event(self._shape.piece(index, view.text[len(old.text):], view.finish_reason))
         if self._asked.include_usage:
             await event(self._shape.last(self._jobs))
+
+
+def _too_many(full: Full) -> Refused:
+    return Refused(str(full), status=429, code="too_many_requests")
 
 
 def _error(error: Refused) -> Response:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import codecs
 import collections
 import dataclasses
+import logging
 import math
 import threading
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Hashable, Iterator, Sequence
 
 import numpy as np
 
 from .. import _text
 from .._unmask import Constraint, Ending, Outcome, Report, Session
+from .edits import Edits
 from .models import Model
 
+_FRESH = 8  # passes of an answer without text that may go before older answers
+_IN_A_ROW = 4  # such passes, while older answers wait
+_FAILED = "the server failed; its log has the reason"
 _PROPOSED = (Outcome.held, Outcome.excluded, Outcome.refused)
 _REFUSED = {
     "layer rule": "it gets logits only, no layer's hidden states",
@@ -27,8 +32,15 @@ _REFUSED = {
 }
 
 
+_log = logging.getLogger("unmask.serve")
+
+
 class Full(Exception):
-    """As many requests wait as may."""
+    """Too many answers wait."""
+
+
+class Failed(Exception):
+    """The server's own error. Its log has the reason, the client gets this sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +78,35 @@ class Probable:
     alternatives: list[tuple[int, float]]
 
 
+class _Stop:
+    """Finds a text in a text that grows, in time linear in both (Knuth, Morris, Pratt)."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.matched = 0  # characters at the end of what was read that begin `text`
+        self._shorter = [0] * len(text)  # of each beginning: the longest shorter one that ends it
+        for end in range(1, len(text)):
+            self._shorter[end] = self._longer(self._shorter[end - 1], text[end])
+
+    def _longer(self, matched: int, character: str) -> int:
+        while matched and self.text[matched] != character:
+            matched = self._shorter[matched - 1]
+        return matched + (self.text[matched] == character)
+
+    def read(self, more: str) -> int | None:
+        """Where in `more` the text ends for the first time."""
+        for at, character in enumerate(more, 1):
+            self.matched = self._longer(self.matched, character)
+            if self.matched == len(self.text):
+                return at
+        return None
+
+
 class Job:
-    """One answer. `view` is replaced after each pass by the thread of the batch, which then calls `changed`."""
+    """One answer. `view` is replaced after each pass by the thread of the batch, which then calls `changed`.
+
+    client  who asked for it: clients share places and passes equally
+    """
 
     def __init__(
         self,
@@ -82,12 +121,15 @@ class Job:
         stop: Sequence[str] = (),
         canvas: bool = False,
         alternatives: int | None = None,
+        edits: Edits | None = None,
+        client: Hashable = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.prompt, self.length, self.policy = list(prompt), length, policy
         self.block_length, self.seed, self.sequence = block_length, seed, sequence
-        self.constraint, self.stop, self.canvas, self.changed = constraint, list(stop), canvas, changed
-        self.alternatives = alternatives
+        self.constraint, self.canvas, self.changed = constraint, canvas, changed
+        self.alternatives, self.edits, self.client = alternatives, edits, client
+        self.number = 0  # in order of arrival
         self.view = View()
         self.gone = False  # no client reads it any more
         self.completion_tokens = 0
@@ -96,8 +138,11 @@ class Job:
         self._text = ""  # of the tokens up to _read
         self._read = 0
         self._end_of_text: str | None = None  # why no more text follows
+        self._stops = [_Stop(text) for text in stop]
         self._passes = [0] * length
+        self._masked = frozenset(range(length))  # before the last pass
         self._holds = _text.rewrites(policy)
+        self._stops_at_eos = "stop_at_eos" in _text.names(policy)
         self._spoken: list[tuple[int, int]] = []  # of each token of the text: its position, where its text begins
         self._probable: dict[int, Probable] = {}
 
@@ -109,6 +154,10 @@ class Job:
         """Where the text of each token of the answer begins, and how probable it was when it was committed."""
         return [(begin, self._probable[p]) for p, begin in self._spoken if begin < len(self.view.text) and p in self._probable]
 
+    def fresh(self) -> bool:
+        """Whether its client has waited for a text since few passes."""
+        return not self.view.text and (self.view.report is None or self.view.report.forwards < _FRESH)
+
     def take(self, session: Session, slot: int, model: Model, ends: frozenset[int]) -> bool:
         """Reads what a pass did. Returns whether the answer has ended."""
         report = session.report(slot)
@@ -118,17 +167,24 @@ class Job:
         over = report.end != Ending.running
         tokens = self._tokens[first:]  # type: ignore[index]
         prefix = min(report.committed_prefix, report.answer_end) - first
-        if over or not self._holds:  # tokens that may be rewritten are no text before the end
-            self._extend(tokens, prefix, model, ends)
+        if over:  # an end may write EOS tokens to positions that were never decided
+            undecided = self._masked.difference(c.position - first for c in session.committed(slot))
+            prefix = min([prefix, *undecided])
+        else:
+            self._masked = frozenset(np.flatnonzero(tokens == model.mask_token).tolist())
         canvas = self._shown(session, slot, report.forwards, tokens, prefix) if self.canvas else None
-        if not over and self._end_of_text == "stop sequence":
+        # The session knows one EOS token, a model may have several.
+        ended = self._stops_at_eos and not over and not ends.isdisjoint(tokens[:prefix].tolist())
+        if over or ended or not self._holds:  # tokens that may be rewritten are no text before the end
+            self._extend(tokens, prefix, model, ends)
+        if not over and (ended or self._end_of_text == "stop sequence"):
             session.cancel(slot)
             report, over = session.report(slot), True
+        if over and self._end_of_text is None:
+            self._append(self._decoder.decode(b"", final=True))
         text = self._text
-        if not over:
-            text = text[: len(text) - self._kept_back()]
-        elif self._end_of_text is None:
-            text += self._decoder.decode(b"", final=True)
+        if not over and self._end_of_text is None:  # its end may be the beginning of a stop sequence
+            text = text[: len(text) - max((stop.matched for stop in self._stops), default=0)]
         reason = None
         if over:
             reason = "stop" if self._end_of_text or report.constraint_met else "length"
@@ -140,18 +196,20 @@ class Job:
             token = int(tokens[self._read])
             self._read += 1
             if token in ends:
-                self._end_of_text = "EOS token"
-                self._text += self._decoder.decode(b"", final=True)
+                self._append(self._decoder.decode(b"", final=True))
+                self._end_of_text = self._end_of_text or "EOS token"
                 return
-            if token == model.mask_token:  # an answer that ended by its policy's max_steps
-                continue
             self.completion_tokens += 1
             self._spoken.append((self._read - 1, len(self._text)))
-            self._text += self._decoder.decode(model.token_bytes[token])
-            found = [at for at in map(self._text.find, self.stop) if at >= 0]
-            if found:
-                self._text = self._text[: min(found)]
-                self._end_of_text = "stop sequence"
+            self._append(self._decoder.decode(model.token_bytes[token]))
+
+    def _append(self, more: str) -> None:
+        """Adds to the text, up to a stop sequence."""
+        found = [at - len(stop.text) for stop in self._stops if (at := stop.read(more)) is not None]
+        self._text += more
+        if found:
+            self._text = self._text[: len(self._text) - len(more) + min(found)]
+            self._end_of_text = "stop sequence"
 
     def _note(self, session: Session, slot: int) -> None:
         """How probable the tokens are that the last step wrote, and their alternatives."""
@@ -162,12 +220,6 @@ class Job:
         for commit in session.committed(slot):
             at = commit.position - first
             self._probable[at] = Probable(commit.token, commit.log_probability, others.get(at, []))
-
-    def _kept_back(self) -> int:
-        """Characters at the end that may be the beginning of a stop sequence."""
-        if self._end_of_text is not None:
-            return 0
-        return max((n for stop in self.stop for n in range(1, len(stop)) if self._text.endswith(stop[:n])), default=0)
 
     def _shown(self, session: Session, slot: int, forwards: int, tokens: Any, prefix: int) -> Canvas:
         first = len(self.prompt)
@@ -184,16 +236,23 @@ class Job:
 
 
 class Batch:
-    """Decodes jobs: each joins when a slot is free, leaves when it ends or is gone, and may have another policy.
+    """Decodes jobs: each joins when a place is free, leaves when it ends or is gone, and may have another policy.
 
-    slots     answers that are decoded together
-    waiting   most jobs that wait for a slot
+    slots     answers of a pass. Twice as many have a place, of which a client gets three quarters at most, so that
+              others need not wait for its answers to end
+    waiting   most jobs that wait for a place
     branches  most lookahead branches of an answer; each is one more sequence of a pass
+
+    An answer without text goes before others, and of several clients the one that had the least. A pass that others hold
+    up is cut, between two calls of the model, when such an answer arrives.
     """
 
     def __init__(self, model: Model, *, slots: int = 16, waiting: int = 512, branches: int = 0, threads: int = 1) -> None:
         self.model, self.slots, self.waiting, self.branches = model, slots, waiting, branches
+        self.places = 2 * slots
+        self.longest_token = max(1, max(map(len, model.token_bytes)))  # bytes
         self.passes = 0
+        self._together = max(1, min(getattr(model, "together", slots), slots))
         self._ends = frozenset(model.also_eos) | ({model.eos_token} if model.eos_token is not None else set())
         self._session = Session(
             "threshold(0.9)",
@@ -202,7 +261,7 @@ class Batch:
             eos_token=model.eos_token,
             length=model.context,
             window=model.context,
-            sequences=slots,
+            sequences=self.places,
             branches=branches,
             logits_shift=model.logits_shift,
             trace=True,
@@ -211,6 +270,9 @@ class Batch:
         )
         self._queue: collections.deque[Job] = collections.deque()
         self._running: dict[int, Job] = {}
+        self._served: dict[Hashable, int] = {}  # positions that were computed for each client that has jobs
+        self._arrived = 0
+        self._in_a_row = 0
         self._wake = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="unmask.serve", daemon=True)
@@ -224,19 +286,37 @@ class Batch:
         _text.check(policy, "this server", refused, files=False, eos_token=self.model.eos_token, branches=self.branches)
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """All of them, or Full."""
+        """All of them, or Full. A client that has more waiting than another gives way to it."""
         with self._wake:
             if self._closed:
                 raise Full("the server is shutting down")
             if len(self._queue) + len(jobs) > self.waiting:
                 self._queue = collections.deque(job for job in self._queue if not job.gone)
-            if len(self._queue) + len(jobs) > self.waiting:
-                raise Full(f"{len(self._queue)} answers wait already, at most {self.waiting} may")
+            full = Full(f"{len(self._queue)} answers wait already, at most {self.waiting} may")
+            waiting = collections.Counter(job.client for job in self._queue)
+            leave: list[Job] = []
+            for job in reversed(self._queue):
+                if len(self._queue) - len(leave) + len(jobs) <= self.waiting:
+                    break
+                if waiting[job.client] > waiting[jobs[0].client] + len(jobs):
+                    waiting[job.client] -= 1
+                    leave.append(job)
+            if len(self._queue) - len(leave) + len(jobs) > self.waiting:
+                raise full
+            for job in leave:
+                self._queue.remove(job)
+            for job in jobs:
+                self._arrived += 1
+                job.number = self._arrived
+                lead = self.slots * self.model.context  # of a client that comes: a whole pass
+                self._served.setdefault(job.client, min(self._served.values(), default=0) - lead)
             self._queue.extend(jobs)
             self._wake.notify()
+        for job in leave:
+            job.tell(error=full)
 
     def load(self) -> dict[str, int]:
-        """Numbers of slots, of answers in them, of those that wait, and of passes so far."""
+        """Numbers of slots, of answers that have begun, of those that wait, and of passes so far."""
         with self._wake:
             return {"slots": self.slots, "running": len(self._running), "waiting": len(self._queue), "passes": self.passes}
 
@@ -256,9 +336,16 @@ class Batch:
                     left = [*self._running.values(), *self._queue]
                     self._queue.clear()
                     break
-            self._leave()
-            self._join()
-            self._pass()
+            try:
+                self._leave()
+                self._join()
+                if self._running:
+                    self._pass(self._chosen())
+            except Exception:  # the thread serves everybody: it goes on without these answers
+                _log.exception("a pass could not be decided")
+                for slot in list(self._running):
+                    self._session.cancel(slot)
+                    self._free(slot).tell(error=Failed(_FAILED))
         for job in left:
             job.tell(error=ConnectionError("the server is shutting down"))
 
@@ -270,19 +357,33 @@ class Batch:
 
     def _free(self, slot: int) -> Job:
         with self._wake:
-            return self._running.pop(slot)
+            job = self._running.pop(slot)
+            self._forget()
+            return job
+
+    def _forget(self) -> None:
+        there = {job.client for job in (*self._running.values(), *self._queue)}
+        self._served = {client: served for client, served in self._served.items() if client in there}
 
     def _join(self) -> None:
-        for slot in range(self.slots):
+        for slot in range(self.places):
             while slot not in self._running:
                 with self._wake:
-                    job = self._queue.popleft() if self._queue else None
+                    job = self._next()
                     if job is None:
                         return
+                    self._queue.remove(job)
                     if job.gone:
+                        self._forget()
                         continue
                     self._running[slot] = job
                 self._start(slot, job)
+
+    def _next(self) -> Job | None:
+        """The job that gets the next place: of the client with the fewest."""
+        has = collections.Counter(job.client for job in self._running.values())
+        may = (job for job in self._queue if job.gone or has[job.client] < max(1, self.places * 3 // 4))
+        return min(may, key=lambda job: has[job.client], default=None)
 
     def _start(self, slot: int, job: Job) -> None:
         job._tokens = np.array(job.prompt + [self.model.mask_token] * job.length, dtype=np.int32)
@@ -299,33 +400,112 @@ class Batch:
                 soft_tokens=job.alternatives or 0,
             )
             job.tell(started=True)
-            if job.take(self._session, slot, self.model, self._ends):  # a language with one string
-                self._free(slot)
         except Exception as error:
             self._free(slot)
+            if not isinstance(error, (ValueError, TypeError)):  # not a mistake of the request
+                _log.exception("an answer could not be started")
+                error = Failed(_FAILED)
             job.tell(error=error)
-
-    def _pass(self) -> None:
-        request = self._session.next()
-        if request is None:
             return
-        slots = sorted({s.slot for s in request.segments})
+        self._take(slot)  # a language with one string
+
+    def _take(self, slot: int) -> None:
+        job = self._running[slot]
         try:
-            sequences = []
-            for s in request.segments:
-                tokens = self._running[s.slot]._tokens
-                if s.placed:
-                    tokens = tokens.copy()  # type: ignore[union-attr]
-                    for position, token in s.placed:
-                        tokens[position] = token
-                sequences.append(tokens)
-            self._session.supply(self.model.forward(sequences, [s.rows for s in request.segments]))  # type: ignore[arg-type]
-        except Exception as error:  # of the model: its answers fail, the server goes on
-            self._session.cancel_request()
-            for job in [self._free(slot) for slot in slots]:
-                job.tell(error=RuntimeError(f"the model failed: {error}"))
+            if job.take(self._session, slot, self.model, self._ends):
+                self._free(slot)
+        except Exception:
+            _log.exception("an answer could not be read")
+            self._session.cancel(slot)
+            self._free(slot).tell(error=Failed(_FAILED))
+
+    def _chosen(self) -> list[int]:
+        """The slots of the next pass."""
+        running = sorted(self._running.items(), key=lambda item: item[1].number)
+        with self._wake:
+            waits = {job.client for job in self._queue}  # whose own answers hold each other up
+        fresh = [item for item in running if item[1].fresh() and item[1].client not in waits]
+        old = [item for item in running if item not in fresh]
+        if fresh:
+            least = min((job.client for _, job in fresh), key=lambda client: self._served[client])
+            if not old or self._in_a_row < _IN_A_ROW:
+                self._in_a_row += bool(old)
+                own = [slot for slot, job in fresh if job.client == least][: self.slots]
+                others = [slot for slot, job in (*fresh, *old) if slot not in own]
+                return own + others[: max(0, self._together - len(own))]
+        self._in_a_row = 0
+        turn: collections.Counter[Hashable] = collections.Counter()
+        turns = []
+        for slot, job in old:
+            turn[job.client] += 1
+            turns.append((turn[job.client], job.number, slot))
+        return [slot for _, _, slot in sorted(turns)[: self._together if fresh else self.slots]]
+
+    def _is_held_up(self, slots: Sequence[int]) -> bool:
+        """Whether an answer arrived that goes before those of this pass."""
+        with self._wake:
+            job = self._next()
+            return job is not None and not job.gone and len(self._running) < self.places and (
+                all(self._running[slot].client != job.client for slot in slots)
+                or not all(self._running[slot].fresh() for slot in slots))
+
+    def _pass(self, slots: list[int], *, again: bool = True) -> None:
+        """Decides one step of these slots, or of the first of them."""
+        request = self._session.next(slots)
+        if request is None:
+            raise RuntimeError(f"slots {slots} have an answer but no step")
+        segments: dict[int, list[Any]] = {slot: [] for slot in slots}
+        for s in request.segments:
+            segments[s.slot].append(s)
+        slots = [slot for slot in slots if segments[slot]]
+        rows: dict[int, list[np.ndarray]] = {}
+        try:
+            for at in range(0, len(slots), self._together):
+                if at and self._is_held_up(slots):
+                    break
+                now = slots[at : at + self._together]
+                for slot, logits in self._forward([(slot, s) for slot in now for s in segments[slot]], len(now) < len(slots)):
+                    rows.setdefault(slot, []).append(logits)
+            if len(rows) < len(slots):  # the others' step is planned again
+                self._session.abandon()
+                slots = list(rows)
+                request = self._session.next(slots)
+            self._session.supply([rows[s.slot].pop(0) for s in request.segments])
+        except Exception:
+            _log.exception("the model failed in a pass of %d answers%s", len(slots),
+                           ", each of which is tried once more, alone" if again else "")
+            self._session.abandon()
+            failed = slots
+        else:
+            failed = []
+        for slot in failed:
+            if again:
+                self._pass([slot], again=False)
+            else:
+                self._session.cancel(slot)
+                self._free(slot).tell(error=Failed("the model failed, twice; the server's log has the reason"))
+        if failed:
             return
         self.passes += 1
         for slot in slots:
-            if self._running[slot].take(self._session, slot, self.model, self._ends):
-                self._free(slot)
+            self._served[self._running[slot].client] += len(self._running[slot]._tokens)  # type: ignore[arg-type]
+            self._take(slot)
+
+    def _forward(self, segments: list[tuple[int, Any]], keep: bool) -> Iterator[tuple[int, np.ndarray]]:
+        """The logits of each segment, which outlive the next call if `keep`."""
+        sequences = []
+        for slot, s in segments:
+            tokens = self._running[slot]._tokens
+            if s.placed:
+                tokens = tokens.copy()  # type: ignore[union-attr]
+                for position, token in s.placed:
+                    tokens[position] = token
+            sequences.append(tokens)
+        found = self.model.forward(sequences, [s.rows for _, s in segments])  # type: ignore[arg-type]
+        for (slot, s), tokens, logits in zip(segments, sequences, found, strict=True):
+            job = self._running[slot]
+            if job.edits is not None:
+                logits = job.edits.of(logits, s.rows.start + self.model.logits_shift, tokens, len(job.prompt), self.model)
+            elif keep:
+                logits = np.array(logits)
+            yield slot, logits

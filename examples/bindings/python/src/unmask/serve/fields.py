@@ -6,17 +6,27 @@ import dataclasses
 import difflib
 import json
 import secrets
-from typing import Any, NoReturn, Sequence
+from typing import Any, Iterator, NoReturn, Sequence
 
-from .. import _settings
+from .. import _settings, _text
 from .._unmask import requirements
 from .batch import Batch
+from .edits import Edits
 from .models import Model
 
 MOST_CHOICES = 16
 MOST_STOPS = 4
+MOST_STOP = 1024  # characters
+MOST_POLICY = 4096
+MOST_REGEX = 1 << 16
+MOST_NAME = 100  # of a field that a misspelling is looked for
+MOST_MESSAGE = 1000
 MOST_ALTERNATIVES = 20
 _SETTINGS = (*_settings.NAMES,)
+_EDITS = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias")
+_TRUNCATION = ("top_k", "top_p", "min_p")
+_COLDEST = 1e-6  # as the part temperature; below it every draw is the most probable token
+_OF_ANSWERS = ("annotations", "audio", "function_call", "refusal", "tool_calls")  # members that are empty in one's own answers
 _SAY_NOTHING = ("user", "metadata", "safety_identifier", "prompt_cache_key", "store")
 _REFUSED = {
     "audio": "it has no audio",
@@ -42,8 +52,8 @@ class Refused(Exception):
     """A request that is answered with an error, as OpenAI shapes it."""
 
     def __init__(self, message: str, param: str | None = None, *, status: int = 400, code: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.param, self.code = status, param, code
+        super().__init__(_sent(message, MOST_MESSAGE))
+        self.status, self.param, self.code = status, param and _sent(param, MOST_NAME), code
 
     def body(self) -> dict[str, Any]:
         kinds = {401: "authentication_error", 429: "rate_limit_error"}
@@ -59,6 +69,7 @@ class Asked:
     choices: int  # for each prompt
     length: int
     policy: str
+    edits: Edits | None
     block_length: int
     seed: int
     stop: list[str]
@@ -69,50 +80,62 @@ class Asked:
     language: tuple[str, Any] | None  # "json_schema", "json_object" or "regex", and what of
 
 
-def parsed(body: bytes) -> dict[str, Any]:
+def parsed(body: bytes, most_values: int) -> dict[str, Any]:
     """The object in a body."""
     def no_number(text: str) -> NoReturn:
         raise ValueError(f"{text} is no number of JSON")
 
+    # In strings they count, too: what has more of them has more tokens than a context.
+    if (values := sum(body.count(mark) for mark in b"[{,")) > most_values:
+        raise Refused(f"the body must have at most {most_values} of the characters [ {{ and comma, got {values}")
     try:
-        value = json.loads(body, parse_constant=no_number)
+        value = json.loads(body.decode("utf-8-sig"), parse_constant=no_number)
     except RecursionError:
         raise Refused("the body is nested too deep") from None
     except ValueError as error:
-        raise Refused(f"the body must be JSON: {error}") from None
+        raise Refused(f"the body must be JSON in UTF-8: {error}") from None
     if not isinstance(value, dict):
         raise Refused(f"the body must be an object, got {_shown(value)}")
     return value
 
 
-def read(body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_state: int) -> Asked:
+def read(
+    body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_state: int, most_forwards: int | None = None
+) -> Asked:
     """Checks a request. Raises Refused, which names the field, its value and the rule."""
     model, fields = batch.model, _Fields(body)
     name = fields.text("model")
     if name != model.name:
         raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
-    prompts = _messages(fields.take("messages"), model) if chat else _prompts(fields.take("prompt"), model)
+    param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
+    prompts = (_messages if chat else _prompts)(fields.take("messages" if chat else "prompt"), batch, param)
+    for field, value in body.items():
+        if not _is_unicode(field) or not _is_unicode(value):
+            raise Refused(f"{_sent(field, MOST_NAME)} must be Unicode, got a surrogate without its other half, in {_shown(value)}",
+                          field)
 
     longest = max(map(len, prompts))
     room = model.context - longest
-    param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
+    if room < 1:
+        raise _no_room(longest, model, param)
     length = fields.integer(param, min(model.answer_length, room), 1)
     if fields.has("max_tokens"):
         raise Refused("max_tokens must not be given with max_completion_tokens", "max_tokens")
-    if length > room or room < 1:
-        rule = f"must be at most {room}" if room > 0 else "leaves no room"
-        raise Refused(f"{param} {rule}: the prompt has {longest} tokens and the model a context of {model.context}, "
-                      f"got {length}", param, code="context_length_exceeded")
+    if length > room:
+        raise Refused(f"{param} must be at most {room}: the prompt has {longest} tokens and the model a context of "
+                      f"{model.context}, got {_shown(length)}", param, code="context_length_exceeded")
 
-    given = {key: fields.take(key) for key in _SETTINGS}
     own = fields.text("policy", policy)
+    if len(own) > MOST_POLICY:
+        raise Refused(f"policy must have at most {MOST_POLICY} characters, got {len(own)}", "policy")
+    given = {key: _setting(fields.take(key), key) for key in _SETTINGS}
     try:
         batch.check(own)
     except ValueError as error:
         raise Refused(str(error), "policy") from None
     block = fields.integer("block_length", min(model.block_length, length), 1, length)
     try:
-        text = _settings.with_parts(own, given, length=longest + length, vocab=model.vocab)
+        text, edits = _with_settings(own, given, longest + length, model)
         needed = requirements(
             text, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token, length=longest + length,
             prompt_length=longest, block_length=block, branches=batch.branches, files=False)
@@ -122,12 +145,18 @@ def read(body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_st
     if needed.state_bytes > most_state:
         raise Refused(f"policy '{text}' takes {needed.state_bytes} bytes for this answer, at most {most_state} are allowed",
                       "policy")
+    forwards = min(needed.most_forwards, (_text.arguments(text, "max_steps") or {}).get("steps", needed.most_forwards))
+    allowed = 512 + 32 * length if most_forwards is None else most_forwards
+    if forwards > allowed:
+        raise Refused(f"policy '{text}' may take {forwards:.0f} forward passes for this answer of {length} positions, at most "
+                      f"{allowed} are allowed: give it fewer steps or add max_steps({allowed})", "policy")
 
     asked = Asked(
         prompts=prompts,
         choices=fields.integer("n", 1, 1, MOST_CHOICES),
         length=length,
         policy=text,
+        edits=edits,
         block_length=block,
         seed=fields.integer("seed", secrets.randbits(53), -(2**63), 2**64 - 1) % 2**64,
         stop=_stops(fields.take("stop")),
@@ -143,6 +172,45 @@ def read(body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_st
         raise Refused("canvas must be given with stream: its events are of a stream", "canvas")
     fields.finish(("messages" if chat else "prompt", param))
     return asked
+
+
+def _no_room(tokens: int, model: Model, param: str, least: str = "") -> Refused:
+    return Refused(f"{param} leaves no room: the prompt has {least}{tokens} tokens and the model a context of {model.context}; "
+                   "shorten the prompt", param, code="context_length_exceeded")
+
+
+def _setting(value: Any, name: str) -> Any:
+    """A setting that with_parts() can check at no cost: it converts numbers and quotes values as they are."""
+    for number in value.values() if name == "logit_bias" and isinstance(value, dict) else [value]:
+        if value is not None and (not isinstance(number, (int, float)) or abs(number) > 1e30):
+            kind = "an object of tokens and numbers" if name == "logit_bias" else "a number"
+            raise Refused(f"{name} must be {kind}, at most 1e30 in size, got {_shown(value)}", name)
+    return value
+
+
+def _with_settings(policy: str, given: dict[str, Any], length: int, model: Model) -> tuple[str, Edits | None]:
+    """The policy with the parts of settings, and the settings that change logits before it."""
+    _settings.with_parts(policy, given, length=length, vocab=model.vocab)  # refuses what is no setting
+    settings = {name: value for name, value in given.items() if name not in _EDITS}
+    least, temperature = settings.pop("min_tokens") or 0, settings["temperature"] or 0
+    if temperature and "temperature" in _text.names(policy):
+        raise ValueError(f"temperature must not be given with a policy that has temperature, got {temperature!r} and '{policy}'")
+    text = _settings.with_parts(policy, settings, length=length, vocab=model.vocab)
+    parts = text[len(policy) :]
+    if temperature >= _COLDEST and any(f" + {name}(" in parts for name in _TRUNCATION):
+        # As vLLM and SGLang, which divide before they truncate. Without truncation sampling(t) draws the same.
+        parts = parts.replace(f" + sampling({temperature!r})", f" + temperature({temperature!r}) + sampling", 1)
+        text = policy + parts
+    if least:  # before parts that store tokens
+        text = f"min_new_tokens({least}) + {text}"
+    edits = Edits(
+        {int(token): float(bias) for token, bias in (given["logit_bias"] or {}).items()},
+        **{field: float(value) for field, name in (
+            ("repetition", "repetition_penalty"), ("frequency", "frequency_penalty"), ("presence", "presence_penalty"))
+            if (value := given[name]) is not None},
+        min_tokens=least,
+    )
+    return text, edits if edits.act() else None
 
 
 class _Fields:
@@ -165,6 +233,8 @@ class _Fields:
             return otherwise
         if not isinstance(value, str):
             raise Refused(f"{name} must be a string, got {_shown(value)}", name)
+        if not _is_unicode(value):
+            raise Refused(f"{name} must be Unicode, got {_shown(value)}", name)
         return value
 
     def boolean(self, name: str) -> bool:
@@ -190,11 +260,11 @@ class _Fields:
                 if any(value is v or (type(value) is type(v) and value == v) for v in _NOT_ASKED):
                     continue
                 raise Refused(f"{name} is not supported: {_REFUSED[name]}, got {_shown(value)}", name)
-            near = difflib.get_close_matches(name, [*self._known, *also], 1)
+            near = difflib.get_close_matches(name, [*self._known, *also], 1) if len(name) <= MOST_NAME else []
             raise Refused(f"there is no field {_shown(name)}" + (f"; did you mean {near[0]}?" if near else ""), name)
 
 
-def _messages(given: Any, model: Model) -> list[list[int]]:
+def _messages(given: Any, batch: Batch, param: str) -> list[list[int]]:
     if not isinstance(given, list) or not given:
         raise Refused(f"messages must be a list with at least one message, got {_shown(given)}", "messages")
     out = []
@@ -210,16 +280,27 @@ def _messages(given: Any, model: Model) -> list[list[int]]:
                 if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
                     raise Refused(f"{where}.content[{j}] must be of type text, with a string, got {_shown(part)}",
                                   f"{where}.content[{j}]")
+                _no_others(part, ("type", "text"), f"{where}.content[{j}]", ("annotations",))
             content = "".join(part["text"] for part in content)
+        if content is None and role == "assistant":
+            content = ""
         if not isinstance(content, str):
             raise Refused(f"{where}.content must be a string, got {_shown(content)}", f"{where}.content")
-        if unknown := sorted(set(message) - {"role", "content", "name"}):
-            raise Refused(f"{where}.{unknown[0]} is not supported", f"{where}.{unknown[0]}")
+        _no_others(message, ("role", "content", "name"), where, _OF_ANSWERS if role == "assistant" else ())
         out.append({"role": role, "content": content})
-    return [_encoded(model.encode_chat, out, "messages")]
+    return [_encoded(batch.model.encode_chat, out, "messages", sum(len(m["content"]) for m in out), batch, param)]
 
 
-def _prompts(given: Any, model: Model) -> list[list[int]]:
+def _no_others(given: dict[str, Any], known: Sequence[str], where: str, may_be_empty: Sequence[str]) -> None:
+    """Refuses what would be ignored; null asks for nothing."""
+    for name, value in given.items():
+        if name not in known and value is not None and not (name in may_be_empty and value in ("", [])):
+            raise Refused(f"{where}.{_sent(name, MOST_NAME)} is not supported, got {_shown(value)}", f"{where}.{name}")
+
+
+def _prompts(given: Any, batch: Batch, param: str) -> list[list[int]]:
+    model = batch.model
+
     def is_tokens(value: Any) -> bool:
         return isinstance(value, list) and bool(value) and all(type(t) is int for t in value)
 
@@ -230,7 +311,7 @@ def _prompts(given: Any, model: Model) -> list[list[int]]:
     out = []
     for prompt in several:
         if isinstance(prompt, str):
-            out.append(_encoded(model.encode, prompt, "prompt"))
+            out.append(_encoded(model.encode, prompt, "prompt", len(prompt), batch, param))
             continue
         if wrong := [t for t in prompt if not 0 <= t < model.vocab]:
             raise Refused(f"prompt must have tokens in [0, {model.vocab}), got {_shown(wrong[0])}", "prompt")
@@ -238,11 +319,19 @@ def _prompts(given: Any, model: Model) -> list[list[int]]:
     return out
 
 
-def _encoded(encode: Any, given: Any, field: str) -> list[int]:
+def _encoded(encode: Any, given: Any, field: str, characters: int, batch: Batch, param: str) -> list[int]:
+    if (least := characters // batch.longest_token) > batch.model.context:  # no need to read it
+        raise _no_room(least, batch.model, param, "at least ")
     try:
-        return list(encode(given))
+        tokens = list(encode(given))
     except ValueError as error:
         raise Refused(f"{field}: {error}", field) from None
+    except Exception:
+        if _is_unicode(given):
+            raise
+    if not _is_unicode(given):
+        raise Refused(f"{field} must be Unicode, got a surrogate without its other half", field)
+    return tokens
 
 
 def _stops(given: Any) -> list[str]:
@@ -250,6 +339,8 @@ def _stops(given: Any) -> list[str]:
     if not isinstance(stops, list) or len(stops) > MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         raise Refused(f"stop must be a string, or a list with at most {MOST_STOPS}, none of them empty, got {_shown(given)}",
                       "stop")
+    if (longest := max(map(len, stops), default=0)) > MOST_STOP:
+        raise Refused(f"stop must have at most {MOST_STOP} characters, got {longest}", "stop")
     return stops
 
 
@@ -276,6 +367,8 @@ def _alternatives(fields: _Fields, chat: bool) -> int | None:
 def _language(given: Any, regex: Any) -> tuple[str, Any] | None:
     if regex is not None and not isinstance(regex, str):
         raise Refused(f"regex must be a string, got {_shown(regex)}", "regex")
+    if regex is not None and len(regex) > MOST_REGEX:
+        raise Refused(f"regex must have at most {MOST_REGEX} characters, got {len(regex)}", "regex")
     kind = "text" if given is None else given.get("type") if isinstance(given, dict) else None
     if kind not in ("text", "json_object", "json_schema"):
         raise Refused("response_format must be an object of type text, json_object or json_schema, "
@@ -294,7 +387,45 @@ def _language(given: Any, regex: Any) -> tuple[str, Any] | None:
     return kind, schema
 
 
+def _sent(text: str, most: int) -> str:
+    """A text that UTF-8 can have, cut."""
+    text = text if len(text) <= most else text[: most - 3] + "..."
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_unicode(value: Any) -> bool:
+    """Whether no string in a value of JSON has a surrogate without its other half."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    except RecursionError:
+        raise Refused("the body is nested too deep") from None
+    return True
+
+
 def _shown(value: Any) -> str:
-    """A value in a message: as JSON, cut."""
-    text = json.dumps(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    """A value in a message: as JSON, cut. Reads no more of it than is shown."""
+    shown = ""
+    for piece in _pieces(value):
+        shown += piece
+        if len(shown) > 100:
+            return shown[:97] + "..."
+    return shown
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield json.dumps(value[:101])
+    elif isinstance(value, (list, dict)):
+        begin, end = "[]" if isinstance(value, list) else "{}"
+        yield begin
+        for i, member in enumerate(value):
+            yield ", " * (i > 0)
+            yield from _pieces(member)
+            if isinstance(value, dict):
+                yield ": "
+                yield from _pieces(value[member])
+        yield end
+    else:
+        yield json.dumps(value)

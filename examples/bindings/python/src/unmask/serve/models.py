@@ -27,6 +27,10 @@ class Model(Protocol):
     token_bytes: Sequence[bytes]
     """The bytes of each token, b"" for those without text."""
 
+    # together: int = the slots of the server
+    #     Most sequences of a call of forward(). 1 for a model that takes twice as long for two: the server can then
+    #     let the first pass of a new answer go between the calls.
+
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
 
@@ -48,6 +52,7 @@ class Tiny:
 
     name = "tiny"
     logits_shift = 0
+    together = 1
     also_eos: Sequence[int] = ()
     eos_token: int | None
     token_bytes: Sequence[bytes]
