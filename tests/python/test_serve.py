@@ -840,10 +840,10 @@ def test_a_client_with_many_answers_leaves_places_and_turns_to_others():
     model = Counting()
     batch = Batch(model, slots=4, waiting=8)
     policy = "left_to_right + tokens_per_step(1)"
-    many = [Job([2, 3], 60, policy, block_length=20, client="many") for _ in range(14)]
-    batch.submit(many[:6])
-    until(lambda: batch.load()["running"] == 6)  # three quarters of 8
-    batch.submit(many[6:])
+    many = [Job([2, 3], 60, policy, block_length=20, client="many") for _ in range(12)]
+    batch.submit(many[:4])
+    until(lambda: batch.load()["running"] == 4)  # three quarters of 6
+    batch.submit(many[4:])
     assert batch.load()["waiting"] == 8
     with pytest.raises(Exception, match="8 answers wait already"):
         batch.submit([Job([2, 3], 60, policy, block_length=20, client="many")])
@@ -950,7 +950,7 @@ def test_a_model_that_fails_fails_its_answers_alone(caplog):
                     pass
             assert "no memory" not in str(failed.value.body)
         assert failed.value.body["type"] == "server_error"
-        assert any("OSError: no memory" in r.exc_text for r in caplog.records if r.name == "unmask.serve")
+        assert any(str(r.exc_info[1]) == "no memory" for r in caplog.records if r.name == "unmask.serve")  # with its traceback
         assert completed(made).choices[0].text == "2+8=10;#10"
         assert made.batch.load()["running"] == 0
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Hashable, Iterator, Sequence
 import numpy as np
 
 from .. import _text
-from .._unmask import Constraint, Ending, Outcome, Report, Session
+from .._unmask import Constraint, Ending, Outcome, Report, Request, Session
 from .edits import Edits
 from .models import Model
 
@@ -133,7 +133,7 @@ class Job:
         self.view = View()
         self.gone = False  # no client reads it any more
         self.completion_tokens = 0
-        self._tokens: np.ndarray | None = None
+        self._tokens = np.empty(0, np.int32)  # prompt and answer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""  # of the tokens up to _read
         self._read = 0
@@ -165,7 +165,7 @@ class Job:
         if self.alternatives is not None:
             self._note(session, slot)
         over = report.end != Ending.running
-        tokens = self._tokens[first:]  # type: ignore[index]
+        tokens = self._tokens[first:]
         prefix = min(report.committed_prefix, report.answer_end) - first
         if over:  # an end may write EOS tokens to positions that were never decided
             undecided = self._masked.difference(c.position - first for c in session.committed(slot))
@@ -238,8 +238,8 @@ class Job:
 class Batch:
     """Decodes jobs: each joins when a place is free, leaves when it ends or is gone, and may have another policy.
 
-    slots     answers of a pass. Twice as many have a place, of which a client gets three quarters at most, so that
-              others need not wait for its answers to end
+    slots     answers of a pass. There are half as many places more, and one client has three quarters of the places
+              at most, so that others need not wait for its answers to end
     waiting   most jobs that wait for a place
     branches  most lookahead branches of an answer; each is one more sequence of a pass
 
@@ -249,7 +249,8 @@ class Batch:
 
     def __init__(self, model: Model, *, slots: int = 16, waiting: int = 512, branches: int = 0, threads: int = 1) -> None:
         self.model, self.slots, self.waiting, self.branches = model, slots, waiting, branches
-        self.places = 2 * slots
+        self.places = slots + max(1, slots // 2)
+        self._most = max(1, self.places * 3 // 4)  # of them for one client
         self.longest_token = max(1, max(map(len, model.token_bytes)))  # bytes
         self.passes = 0
         self._together = max(1, min(getattr(model, "together", slots), slots))
@@ -382,7 +383,7 @@ class Batch:
     def _next(self) -> Job | None:
         """The job that gets the next place: of the client with the fewest."""
         has = collections.Counter(job.client for job in self._running.values())
-        may = (job for job in self._queue if job.gone or has[job.client] < max(1, self.places * 3 // 4))
+        may = (job for job in self._queue if job.gone or has[job.client] < self._most)
         return min(may, key=lambda job: has[job.client], default=None)
 
     def _start(self, slot: int, job: Job) -> None:
@@ -451,9 +452,7 @@ class Batch:
 
     def _pass(self, slots: list[int], *, again: bool = True) -> None:
         """Decides one step of these slots, or of the first of them."""
-        request = self._session.next(slots)
-        if request is None:
-            raise RuntimeError(f"slots {slots} have an answer but no step")
+        request = self._planned(slots)
         segments: dict[int, list[Any]] = {slot: [] for slot in slots}
         for s in request.segments:
             segments[s.slot].append(s)
@@ -469,7 +468,7 @@ class Batch:
             if len(rows) < len(slots):  # the others' step is planned again
                 self._session.abandon()
                 slots = list(rows)
-                request = self._session.next(slots)
+                request = self._planned(slots)
             self._session.supply([rows[s.slot].pop(0) for s in request.segments])
         except Exception:
             _log.exception("the model failed in a pass of %d answers%s", len(slots),
@@ -488,8 +487,14 @@ class Batch:
             return
         self.passes += 1
         for slot in slots:
-            self._served[self._running[slot].client] += len(self._running[slot]._tokens)  # type: ignore[arg-type]
+            self._served[self._running[slot].client] += len(self._running[slot]._tokens)
             self._take(slot)
+
+    def _planned(self, slots: list[int]) -> Request:
+        request = self._session.next(slots)
+        if request is None:
+            raise RuntimeError(f"slots {slots} have an answer but no step")
+        return request
 
     def _forward(self, segments: list[tuple[int, Any]], keep: bool) -> Iterator[tuple[int, np.ndarray]]:
         """The logits of each segment, which outlive the next call if `keep`."""
@@ -497,11 +502,11 @@ class Batch:
         for slot, s in segments:
             tokens = self._running[slot]._tokens
             if s.placed:
-                tokens = tokens.copy()  # type: ignore[union-attr]
+                tokens = tokens.copy()
                 for position, token in s.placed:
                     tokens[position] = token
             sequences.append(tokens)
-        found = self.model.forward(sequences, [s.rows for _, s in segments])  # type: ignore[arg-type]
+        found = self.model.forward(sequences, [s.rows for _, s in segments])
         for (slot, s), tokens, logits in zip(segments, sequences, found, strict=True):
             job = self._running[slot]
             if job.edits is not None:

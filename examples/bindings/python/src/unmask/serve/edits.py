@@ -35,7 +35,7 @@ class Edits:
         if self.bias:
             edited[:, list(self.bias)] += np.array(list(self.bias.values()), edited.dtype)
         if self.min_tokens and len(model.also_eos):
-            edited[np.ix_(positions < prompt + self.min_tokens, list(model.also_eos))] = -np.inf
+            edited[np.ix_(np.flatnonzero(positions < prompt + self.min_tokens), np.array(model.also_eos))] = -np.inf
         if self.repetition != 1:
             found, times = _counted(tokens, 0, positions, model)
             z = edited[:, found].astype(np.float32)
