@@ -762,9 +762,10 @@ def test_the_time_of_an_answer_is_limited(stream):
         assert gated.asked == 1
 
 
-def test_a_client_that_reads_nothing_is_given_up():
+@pytest.mark.parametrize("fields", [{"stream": True}, {}, {"logprobs": 5, "n": 4}])
+def test_a_client_that_reads_nothing_is_given_up(fields):
     made = Server(Tiny(), limits=Limits(stalled=0.1))
-    body = json.dumps({"model": "tiny", "prompt": PROMPT, "stream": True}).encode()
+    body = json.dumps({"model": "tiny", "prompt": PROMPT, **fields}).encode()
     scope = {"type": "http", "method": "POST", "path": TEXT, "raw_path": TEXT.encode(), "query_string": b"", "root_path": "",
              "scheme": "http", "http_version": "1.1", "server": None, "client": None,
              "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]}
@@ -1027,6 +1028,29 @@ def test_stop_sequences_are_found_as_by_search():
                 assert reader.matched == held
         found = text.find(stop)
         assert (found if found >= 0 else None) == (None if at is None else len(seen) + at - len(stop))
+
+
+def test_many_answers_of_a_request_share_what_is_read_of_it(server):
+    """256 answers with long stop texts and a long policy begin at once: nothing is computed for each."""
+    policy = "any_of(" + ", ".join(["threshold(0.9)"] * 200) + ")"
+    begin = time.perf_counter()
+    for i in range(256):
+        Job([2], 5, policy, block_length=5, stop=[c * 1000 + "x" for c in "abcd"])
+    assert time.perf_counter() - begin < 0.5
+
+
+def test_nobody_waits_while_many_log_probabilities_are_written(server):
+    body = {"model": "tiny", "prompt": ["x" * 30] * 16, "n": 4, "max_tokens": 40, "logprobs": 20, "policy": "tokens_per_step(40)"}
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        many = pool.submit(httpx.post, server.url + TEXT, json=body, timeout=120)
+        waits = []
+        while not many.done():
+            begin = time.perf_counter()
+            assert httpx.get(server.url + "/health").status_code == 200
+            waits.append(time.perf_counter() - begin)
+    choices = many.result().json()["choices"]
+    assert len(choices) == 64 and all(len(c["logprobs"]["top_logprobs"]) == len(c["text"]) for c in choices)
+    assert [c["index"] for c in choices] == list(range(64)) and max(waits) < 2
 
 
 def test_long_stop_sequences_take_linear_time():

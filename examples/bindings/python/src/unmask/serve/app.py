@@ -143,6 +143,7 @@ class Server:
         self._most_values = 65536 + 64 * model.context
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
+        self.writers = _Turns(1)
         self.batch = Batch(model, slots=slots, waiting=waiting, branches=branches, threads=threads)
         try:
             self.batch.check(policy)
@@ -282,14 +283,20 @@ class _Shape:
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion,
                 "forwards": forwards, "tokens_per_forward": committed / forwards if forwards else 0.0}
 
-    def whole(self, jobs: list[Job]) -> dict[str, Any]:
+    def whole(self, jobs: list[Job]) -> list[bytes]:
+        """The answers in pieces, one for each: log-probabilities may have megabytes."""
         def choice(index: int, job: Job) -> dict[str, Any]:
             view = job.view
             said = {"message": {"role": "assistant", "content": view.text, "refusal": None}} if self._chat else {"text": view.text}
             return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": view.finish_reason}
 
-        return {**self._head, "object": self._object, "choices": [choice(i, job) for i, job in enumerate(jobs)],
-                "usage": self.usage(jobs), "policy": self._asked.policy, "seed": self._asked.seed}
+        def written(value: Any) -> bytes:
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+        around = {**self._head, "object": self._object, "choices": [], "usage": self.usage(jobs), "policy": self._asked.policy,
+                  "seed": self._asked.seed}
+        before, _, after = written(around).partition(b'"choices":[]')
+        return [before + b'"choices":[', *(b"," * (i > 0) + written(choice(i, job)) for i, job in enumerate(jobs)), b"]" + after]
 
     def _bytes(self, token: int) -> bytes:
         return self._token_bytes[token]
@@ -414,10 +421,21 @@ class _Answers(Response):
         deadline = time.monotonic() + self._server.limits.time
         try:
             await self._until(lambda: all(job.view.ended for job in self._jobs), deadline)
-            response: Response = JSONResponse(self._shape.whole(self._jobs))
         except Refused as error:
-            response = _error(error)
-        await response(scope, receive, send)
+            return await _error(error)(scope, receive, send)
+        if self._asked.alternatives is None:
+            pieces = self._shape.whole(self._jobs)
+        else:
+            pieces = await self._server.writers.run(lambda: self._shape.whole(self._jobs), self._client)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(sum(map(len, pieces))).encode())]
+        with contextlib.suppress(asyncio.TimeoutError):  # the client reads nothing
+            await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
+            for piece in pieces:
+                await self._put(send, {"type": "http.response.body", "body": piece, "more_body": True})
+            await self._put(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _put(self, send: Any, message: dict[str, Any]) -> None:
+        await asyncio.wait_for(send(message), self._server.limits.stalled)
 
     async def _stream(self, scope: Any, receive: Any, send: Any) -> None:
         deadline = time.monotonic() + self._server.limits.time
@@ -428,22 +446,19 @@ class _Answers(Response):
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store"),
                    (b"x-accel-buffering", b"no")]
 
-        async def put(message: dict[str, Any]) -> None:
-            await asyncio.wait_for(send(message), self._server.limits.stalled)
-
         async def event(value: dict[str, Any] | str, name: str | None = None) -> None:
             data = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
             head = f"event: {name}\n" if name else ""
-            await put({"type": "http.response.body", "body": f"{head}data: {data}\n\n".encode(), "more_body": True})
+            await self._put(send, {"type": "http.response.body", "body": f"{head}data: {data}\n\n".encode(), "more_body": True})
 
         try:
-            await put({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
             try:
                 await self._events(event, deadline)
             except Refused as error:
                 await event(error.body())
             await event("[DONE]")
-            await put({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._put(send, {"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.TimeoutError:  # the client reads nothing: an incomplete response closes the connection
             return
 

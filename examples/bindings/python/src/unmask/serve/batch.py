@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import collections
 import dataclasses
+import functools
 import logging
 import math
 import threading
@@ -78,25 +79,38 @@ class Probable:
     alternatives: list[tuple[int, float]]
 
 
+@functools.lru_cache(maxsize=256)  # a request may have many answers
+def _kind(policy: str) -> tuple[bool, bool]:
+    """Whether a policy may rewrite tokens, and whether it stops at an EOS token."""
+    return _text.rewrites(policy), "stop_at_eos" in _text.names(policy)
+
+
+def _longer(text: str, shorter: Sequence[int], matched: int, character: str) -> int:
+    while matched and text[matched] != character:
+        matched = shorter[matched - 1]
+    return matched + (text[matched] == character)
+
+
+@functools.lru_cache(maxsize=256)
+def _shorter(text: str) -> Sequence[int]:
+    """Of each beginning of a text: the length of the longest shorter one that ends it."""
+    shorter = [0] * len(text)
+    for end in range(1, len(text)):
+        shorter[end] = _longer(text, shorter, shorter[end - 1], text[end])
+    return shorter
+
+
 class _Stop:
     """Finds a text in a text that grows, in time linear in both (Knuth, Morris, Pratt)."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text, self._shorter = text, _shorter(text)
         self.matched = 0  # characters at the end of what was read that begin `text`
-        self._shorter = [0] * len(text)  # of each beginning: the longest shorter one that ends it
-        for end in range(1, len(text)):
-            self._shorter[end] = self._longer(self._shorter[end - 1], text[end])
-
-    def _longer(self, matched: int, character: str) -> int:
-        while matched and self.text[matched] != character:
-            matched = self._shorter[matched - 1]
-        return matched + (self.text[matched] == character)
 
     def read(self, more: str) -> int | None:
         """Where in `more` the text ends for the first time."""
         for at, character in enumerate(more, 1):
-            self.matched = self._longer(self.matched, character)
+            self.matched = _longer(self.text, self._shorter, self.matched, character)
             if self.matched == len(self.text):
                 return at
         return None
@@ -141,8 +155,7 @@ class Job:
         self._stops = [_Stop(text) for text in stop]
         self._passes = [0] * length
         self._masked = frozenset(range(length))  # before the last pass
-        self._holds = _text.rewrites(policy)
-        self._stops_at_eos = "stop_at_eos" in _text.names(policy)
+        self._holds, self._stops_at_eos = _kind(policy)
         self._spoken: list[tuple[int, int]] = []  # of each token of the text: its position, where its text begins
         self._probable: dict[int, Probable] = {}
 
