@@ -369,6 +369,7 @@ def test_penalties_count_every_token(fields):
 
 @pytest.mark.parametrize("policy", [DEFAULT_POLICY, "threshold(0.9) + remask_below(0.1) + stop_at_eos", "threshold(0.9)"])
 def test_every_eos_token_of_a_model_ends_the_decode(policy):
+    """After as many passes as the one that the session knows."""
     class Two(Rows):
         """Says "ab", the token that the prompt names, then "x" for ever."""
 
@@ -394,6 +395,28 @@ def test_every_eos_token_of_a_model_ends_the_decode(policy):
             assert answer.usage.forwards == (1 if stops else 25) and answer.usage.completion_tokens == 2
             longer = completed(made, eos, model="rows", policy=policy, min_tokens=5)
             assert len(longer.choices[0].text) > 5
+
+
+@pytest.mark.parametrize("policy", [
+    "tokens_per_step(1) + stop_at_eos", "at_random + tokens_per_step(2) + stop_at_eos(whole_block=true)",
+    "at_random + tokens_per_step(2) + stop_at_eos(1)", "at_random + threshold(0.5) + remask_below(0.4) + stop_at_eos"])
+def test_eos_tokens_are_alike(policy):
+    """Decodes whose end is another EOS token have the passes and the text of those with the first one."""
+    class Ends(Random):
+        answer_length, block_length = 40, 8
+
+    found = []
+    for eos, also in ((78, (77,)), (77, (78,))):
+        model = Ends(11)
+        model.table[:, 78] = np.random.default_rng(2).normal(3, 3, 300)
+        model.eos_token, model.also_eos = eos, also
+        batch = Batch(model)
+        jobs = [Job([prompt], 40, policy, block_length=8, seed=prompt) for prompt in range(12)]
+        batch.submit(jobs)
+        until(lambda: all(job.view.ended for job in jobs))
+        batch.close()
+        found.append([(job.view.text, job.view.report.forwards, job.view.finish_reason) for job in jobs])
+    assert found[0] == found[1] and any(reason == "stop" and passes < 20 for _, passes, reason in found[0])
 
 
 @pytest.mark.parametrize("eos", [78, None])

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import logging
 import math
+import re
 import threading
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
@@ -80,9 +81,11 @@ class Probable:
 
 
 @functools.lru_cache(maxsize=256)  # a request may have many answers
-def _kind(policy: str) -> tuple[bool, bool]:
-    """Whether a policy may rewrite tokens, and whether it stops at an EOS token."""
-    return _text.rewrites(policy), "stop_at_eos" in _text.names(policy)
+def _kind(policy: str) -> tuple[bool, str]:
+    """Whether a policy may rewrite tokens, and whether it stops at an EOS token, behind its "token" or "block"."""
+    stops = "stop_at_eos" in _text.names(policy)
+    whole = re.search(r"\bstop_at_eos\s*\([^)]*\b(?:true|1)\b", policy)
+    return _text.rewrites(policy), "block" if whole else "token" if stops else ""
 
 
 def _longer(text: str, shorter: Sequence[int], matched: int, character: str) -> int:
@@ -186,8 +189,7 @@ class Job:
         else:
             self._masked = frozenset(np.flatnonzero(tokens == model.mask_token).tolist())
         canvas = self._shown(session, slot, report.forwards, tokens, prefix) if self.canvas else None
-        # The session knows one EOS token, a model may have several.
-        ended = self._stops_at_eos and not over and not ends.isdisjoint(tokens[:prefix].tolist())
+        ended = not over and bool(self._stops_at_eos) and self._has_ended(tokens, prefix, model, ends)
         if over or ended or not self._holds:  # tokens that may be rewritten are no text before the end
             self._extend(tokens, prefix, model, ends)
         if not over and (ended or self._end_of_text == "stop sequence"):
@@ -203,6 +205,14 @@ class Job:
             reason = "stop" if self._end_of_text or report.constraint_met else "length"
         self.tell(text=text, report=report, canvas=canvas, finish_reason=reason)
         return over
+
+    def _has_ended(self, tokens: np.ndarray, prefix: int, model: Model, ends: frozenset[int]) -> bool:
+        """What stop_at_eos decides, for every EOS token: the session knows one of them."""
+        at = next((i for i, token in enumerate(tokens[:prefix].tolist()) if token in ends), None)
+        if at is None or self._stops_at_eos == "token":
+            return at is not None
+        block = min(self.block_length, self.length)
+        return model.mask_token not in tokens[at - at % block :][:block]
 
     def _extend(self, tokens: Any, until: int, model: Model, ends: frozenset[int]) -> None:
         while self._read < until and self._end_of_text is None:
