@@ -19,7 +19,7 @@ MOST_STOPS = 4
 MOST_STOP = 1024  # characters
 MOST_POLICY = 4096
 MOST_REGEX = 1 << 16
-MOST_NAME = 100  # of a field that a misspelling is looked for
+MOST_NAME = 100  # characters of a field's name
 MOST_MESSAGE = 1000
 MOST_ALTERNATIVES = 20
 _SETTINGS = (*_settings.NAMES,)
@@ -103,6 +103,8 @@ def read(
     body: dict[str, Any], batch: Batch, *, chat: bool, policy: str, most_state: int, most_forwards: int | None = None
 ) -> Asked:
     """Checks a request. Raises Refused, which names the field, its value and the rule."""
+    if (long := max(body, key=len, default="")) and len(long) > MOST_NAME:
+        raise Refused(f"there is no field {_shown(long)}", long)
     model, fields = batch.model, _Fields(body)
     name = fields.text("model")
     if name != model.name:
@@ -260,7 +262,7 @@ class _Fields:
                 if any(value is v or (type(value) is type(v) and value == v) for v in _NOT_ASKED):
                     continue
                 raise Refused(f"{name} is not supported: {_REFUSED[name]}, got {_shown(value)}", name)
-            near = difflib.get_close_matches(name, [*self._known, *also], 1) if len(name) <= MOST_NAME else []
+            near = difflib.get_close_matches(name, [*self._known, *also], 1)
             raise Refused(f"there is no field {_shown(name)}" + (f"; did you mean {near[0]}?" if near else ""), name)
 
 
