@@ -24,8 +24,6 @@ MOST_MESSAGE = 1000
 MOST_ALTERNATIVES = 20
 _SETTINGS = (*_settings.NAMES,)
 _EDITS = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias")
-_TRUNCATION = ("top_k", "top_p", "min_p")
-_COLDEST = 1e-6  # as the part temperature; below it every draw is the most probable token
 _OF_ANSWERS = ("annotations", "audio", "function_call", "refusal", "tool_calls")  # members that are empty in one's own answers
 _SAY_NOTHING = ("user", "metadata", "safety_identifier", "prompt_cache_key", "store")
 _REFUSED = {
@@ -194,15 +192,8 @@ def _with_settings(policy: str, given: dict[str, Any], length: int, model: Model
     """The policy with the parts of settings, and the settings that change logits before it."""
     _settings.with_parts(policy, given, length=length, vocab=model.vocab)  # refuses what is no setting
     settings = {name: value for name, value in given.items() if name not in _EDITS}
-    least, temperature = settings.pop("min_tokens") or 0, settings["temperature"] or 0
-    if temperature and "temperature" in _text.names(policy):
-        raise ValueError(f"temperature must not be given with a policy that has temperature, got {temperature!r} and '{policy}'")
+    least = settings.pop("min_tokens") or 0
     text = _settings.with_parts(policy, settings, length=length, vocab=model.vocab)
-    parts = text[len(policy) :]
-    if temperature >= _COLDEST and any(f" + {name}(" in parts for name in _TRUNCATION):
-        # As vLLM and SGLang, which divide before they truncate. Without truncation sampling(t) draws the same.
-        parts = parts.replace(f" + sampling({temperature!r})", f" + temperature({temperature!r}) + sampling", 1)
-        text = policy + parts
     if least:  # before parts that store tokens
         text = f"min_new_tokens({least}) + {text}"
     edits = Edits(
