@@ -51,8 +51,8 @@ struct step_reduction<P> {
 
 }  // namespace detail
 
-/// Trivial state of part P for each position whose row is read; `no_state` if it keeps none. `T{}`
-/// is the start state; only the session resets it: at the start, and at a commit or remask.
+/// State of part P for each position whose row is read, trivially copyable; `no_state` if it keeps
+/// none. `T{}` is the start; only the session resets it: at the start, at a commit or a remask.
 template <class P>
 using position_state_of = typename detail::position_state<P>::type;
 
@@ -171,10 +171,8 @@ concept drawing = part<P> && requires(const P& p) {
   { p.draw_temperature() } -> std::same_as<float>;
 };
 
-/// A drawing part that names the tokens. `forced_token(at) -> token_id` is called for each position
-/// of a step (`at`); the candidate then has it whatever the row, also without one, and untested by
-/// constraints. Its log-probability is -inf if the row is invalid, was not read or excludes it.
-/// `filled_tokens(step)` are those that constraints fill in a step, -1 the start.
+/// A drawing part that names the tokens: a candidate has `forced_token(at) -> token_id` whatever
+/// its row, untested by constraints, which fill `filled_tokens(step)` in a step, -1 the start.
 template <class P>
 concept forcing = drawing<P> && requires(const P& p, const step_info& at) {
   { p.forced_token(at) } -> std::same_as<token_id>;
