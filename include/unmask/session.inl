@@ -62,7 +62,7 @@ void session<Policy, Backend>::start_checked(index_t slot,
   validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
   detail::check_parts(policy, geometry, model_);
   if (detail::policy_moves_text(policy)) {
-    validate_moving(options, shape, step::begin_length(policy, shape));
+    validate_moving(options, shape, detail::policy_begin_length(policy, shape));
   }
   tokens_.check(slot, tokens.data, geometry.length, [this](std::size_t other) {
     return workspace_.statuses()[other].next.active();

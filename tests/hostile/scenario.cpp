@@ -192,6 +192,12 @@ scenario random_scenario(dice& d, case_size size) {
     }
     s.engine.moods[static_cast<std::size_t>(mood::ends)] += d.chance(0.5) ? 1.0 : 0.0;
   }
+  // Text that moves, and an end before all is decided.
+  const bool moves = names(s.policy, "daedal") || names(s.policy, "rho_eos") ||
+                     names(s.policy, "joint_threshold_indel");
+  if (moves && !names(s.policy, "max_steps") && d.chance(0.3)) {
+    s.policy.push_back({"max_steps", {std::to_string(d.within(1, 6))}, {}});
+  }
   return s;
 }
 

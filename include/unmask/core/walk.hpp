@@ -125,6 +125,18 @@ template <bool part_traits::* Does, class Policy>
   return sum;
 }
 
+/// Length of a sequence at its start.
+template <class Policy>
+[[nodiscard]] UNMASK_HD index_t policy_begin_length([[maybe_unused]] const Policy& p,
+                                                    const sequence_shape& g) {
+  constexpr std::size_t I = part_that<Policy, &part_traits::grows>;
+  if constexpr (I < Policy::part_total) {
+    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
+  } else {
+    return g.length;
+  }
+}
+
 /// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
 /// commit rule declares. The passes of a schedule that decides alone are among those of
 /// most_idle().

@@ -266,18 +266,6 @@ decide(const deciding_group auto& t, const slot_memory<Policy>& m, Answer* answe
   when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::swap_hidden(t, s, true); });
 }
 
-/// Length of the sequence at its start.
-template <class Policy>
-[[nodiscard]] UNMASK_HD index_t begin_length([[maybe_unused]] const Policy& p,
-                                             const sequence_shape& g) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::grows>;
-  if constexpr (I < Policy::part_total) {
-    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
-  } else {
-    return g.length;
-  }
-}
-
 /// Lane 0: the view of a sequence that is about to begin, so long.
 UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length, index_t ends_from) {
   slot_state& s = *m.state;
@@ -340,7 +328,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
   }
   t.sync();
   if (t.lane() == 0) {
-    begin_view(m, begin_length(*m.policy, g), phase::ends_from(answer));
+    begin_view(m, detail::policy_begin_length(*m.policy, g), phase::ends_from(answer));
     forget_layers(m);
     if constexpr (Policy::renoises) {
       const step_info at = info_of(s);

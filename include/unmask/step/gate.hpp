@@ -29,6 +29,7 @@ template <class Answer>
 }
 
 /// sequence_view::ends_from.
+UNMASK_CALLS_HOST
 template <class Answer>
 [[nodiscard]] UNMASK_HD index_t ends_from([[maybe_unused]] const Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {

@@ -41,7 +41,9 @@ class replay_table {
     for (const traced_step& step : s.steps) {
       add(step);
       if (step.first_moved >= 0) {
-        move(step);
+        const bool is_filled = &step == &s.steps.back() && s.end != ending::running &&
+                               s.end != ending::complete && s.end != ending::cancelled;
+        move(step, is_filled ? from.info.eos_token : no_token);
       }
     }
     index_t freeze = s.shape.length;
@@ -281,8 +283,9 @@ class replay_table {
 
   // Adds the moves that lead from the text to that after a step. Which of two equal tokens moved is
   // not in a trace, and changes no decision: no part that goes with text that moves keeps state at
-  // positions, and a trace edits no token that is fixed.
-  void move(const traced_step& step) {
+  // positions, and a trace edits no token that is fixed. `filler`: the EOS token of a step after
+  // which the end of the sequence filled masked positions, which then are masked ones; or no_token.
+  void move(const traced_step& step, token_id filler) {
     const range block = step.score;
     const index_t first = step.first_moved;
     const index_t end = first + static_cast<index_t>(step.after.size());
@@ -296,7 +299,8 @@ class replay_table {
                        : step.after[static_cast<std::size_t>(p - first)];
     };
     for (index_t p = block.last; !ends && p < end; ++p) {
-      if (after(p) != text_[static_cast<std::size_t>(p)].token) {
+      const place& was = text_[static_cast<std::size_t>(p)];
+      if (after(p) != was.token && !(after(p) == filler && was.is == mark::masked)) {
         fail(step, p, "text after the scored range has moved, too");
       }
     }
@@ -306,8 +310,11 @@ class replay_table {
     index_t inserts = 0;
     index_t to = block.first;
     for (; from < block.last && to < last; ++to) {
-      const token_id token = after(to);
+      token_id token = after(to);
       check_token(step, to, token);
+      if (token == filler && text_[static_cast<std::size_t>(from)].token != filler) {
+        token = view_.mask;
+      }
       // The text changes at `first`, also where the tokens are equal.
       const bool is_first = to == first && from == first;
       if (token == view_.mask &&
@@ -334,7 +341,7 @@ class replay_table {
     if (inserts > 0 && from < block.last) {
       moves_.push_back({from - block.first, inserts});
     }
-    for (; to < last && after(to) == view_.mask; ++to) {
+    for (; to < last && (after(to) == view_.mask || (ends && after(to) == filler)); ++to) {
       moved.push_back({view_.mask, mark::masked});
     }
     replay_step& now = steps_.back();

@@ -157,5 +157,15 @@ TEST(moved_text, is_in_the_trace) {
   EXPECT_EQ(compare("threshold(0.5)", 18), 0);
 }
 
+TEST(moved_text, of_a_decode_that_ends_early_is_replayed) {
+  for (const char* const steps : {"1", "2", "3", "5"}) {
+    const std::string ends = std::string(" + max_steps(") + steps + ")";
+    static_cast<void>(compare("daedal(4, 0.5, 0.3, 3, 0.4, 0.6, 4)" + ends, 4));
+    static_cast<void>(
+        compare("joint_threshold_indel(0.3, 0.2, 3, erase_token=2, insert_token=4)" + ends, 18));
+    static_cast<void>(compare("rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)" + ends, 4));
+  }
+}
+
 }  // namespace
 }  // namespace unmask::testing::moved_text_test
