@@ -34,7 +34,7 @@ class decode_laws {
       , is_canvas_(parts.draw.has_canvas)
       , reconsiders_(step::reconsiders_now(parts))
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
-      , grows_(step::begin_length(parts, shape) < shape.length)
+      , grows_(detail::policy_begin_length(parts, shape) < shape.length)
       , has_one_part_(parts.count == 1)
       , has_several_stops_(parts.stops.count > 1)
       , undecided_(shape.length) {}

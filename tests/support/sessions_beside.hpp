@@ -264,8 +264,13 @@ class sessions_beside {
   void start(index_t slot, const Policy& p, dice& d) {
     const auto i = static_cast<std::size_t>(slot);
     std::vector<std::uint8_t> editable;
+    const bool moves = unmask::detail::policy_moves_text(p);
+    const index_t begin_length = unmask::detail::policy_begin_length(p, layouts_[i]);
     for (index_t j = 0; j < layouts_[i].length; ++j) {
       editable.push_back(d.chance(0.8) ? 1 : d.chance(0.5) ? 2 : 0);
+      // Text that moves keeps no fixed position, and committed ones must be there at its start.
+      const bool is_refused = editable.back() == 0 || j >= begin_length;
+      editable.back() = moves && is_refused ? 1 : editable.back();
     }
     const std::vector<token_id> suppressed = {d.within(0, info_.vocab - 1),
                                               d.within(0, info_.vocab - 1)};

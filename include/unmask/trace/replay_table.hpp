@@ -312,11 +312,11 @@ class replay_table {
     for (; from < block.last && to < last; ++to) {
       token_id token = after(to);
       check_token(step, to, token);
-      if (token == filler && text_[static_cast<std::size_t>(from)].token != filler) {
-        token = view_.mask;
-      }
       // The text changes at `first`, also where the tokens are equal.
       const bool is_first = to == first && from == first;
+      if (token == filler && (is_first || text_[static_cast<std::size_t>(from)].token != filler)) {
+        token = view_.mask;
+      }
       if (token == view_.mask &&
           (is_first || text_[static_cast<std::size_t>(from)].token != token)) {
         ++inserts;
@@ -341,7 +341,7 @@ class replay_table {
     if (inserts > 0 && from < block.last) {
       moves_.push_back({from - block.first, inserts});
     }
-    for (; to < last && (after(to) == view_.mask || (ends && after(to) == filler)); ++to) {
+    for (; to < last && (after(to) == view_.mask || after(to) == filler); ++to) {
       moved.push_back({view_.mask, mark::masked});
     }
     replay_step& now = steps_.back();
