@@ -701,11 +701,11 @@ class sequence_oracle {
     for (const commit_entry& e : now.commits) {
       expect(e.position > last && e.position < g_.length, "committed() ascends", e.position);
       last = e.position;
-      const bool is_filled = now.report.end != ending::running;
-      expect(e.token == now.tokens[at(e.position)] || is_filled,
+      const bool has_ended = now.report.end != ending::running;
+      expect(e.token == now.tokens[at(e.position)] || has_ended,
              "committed() is what was written",
              e.position);
-      expect(suppressed_.count(e.token) == 0 || e.token == s_.model.mask_token,
+      expect(suppressed_.count(e.token) == 0 || e.token == s_.model.mask_token || is_filled(e, now),
              "no suppressed token",
              e.position);
       expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
