@@ -229,7 +229,7 @@ def summary(trace: str) -> Iterator[str]:
         shape, slot = sequence["shape"], sequence["slot"]
         tokens = list(sequence["tokens"])
         tokens[shape["prompt_length"]:] = [
-            t if p in {*sequence.get("fixed", []), *sequence.get("committed", [])} else mask
+            t if p in {*sequence.get("fixed", []), *sequence.get("committed", []), *sequence.get("filled", [])} else mask
             for p, t in enumerate(tokens[shape["prompt_length"]:], shape["prompt_length"])]
         running[slot] = shape["prompt_length"], tokens
         prompt = shown(tokens[: shape["prompt_length"]])
