@@ -141,8 +141,10 @@ UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
       draft = k == now.placed(b).last ? b : draft;
     }
     for (index_t i = 0; draft > m.state->winner && i < now.score.size(); ++i) {
-      const bool stays = now.places(draft, now.score.first + i);
-      m.roles[i] = is_accepted(m.roles[i]) && !stays ? role::candidate : m.roles[i];
+      if (is_accepted(m.roles[i]) && !now.places(draft, now.score.first + i)) {
+        m.status->report.forced -= m.roles[i] == role::forced && phase::writes(m, i) ? 1 : 0;
+        m.roles[i] = role::candidate;
+      }
     }
   }
   t.sync();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named_policy.hpp>
 #include <unmask/policy/drafts.hpp>
 #include <unmask/unmask.hpp>
 
@@ -107,6 +108,7 @@ decoded decode(const Policy& p, const sequence_shape& g, std::uint64_t seed, dou
   s.start(0, p, tokens_view<memory::host>(d.tokens), g);
   caching_engine engine(seed, flip, d.tokens);
   int forwards = 0;
+  index_t forced = 0;
   while (const auto request = s.next()) {
     const std::vector<token_id> before = d.tokens;
     const std::vector<float> logits = engine.forward(*request, d.tokens);
@@ -132,7 +134,9 @@ decoded decode(const Policy& p, const sequence_shape& g, std::uint64_t seed, dou
       EXPECT_GT(e.position, last);
       last = e.position;
       written += e.committed ? 1 : 0;
+      forced += e.outcome == candidate_outcome::forced ? 1 : 0;
     }
+    EXPECT_EQ(s.report().forced, forced) << "seed " << seed;
     EXPECT_EQ(written, s.committed().size());
     EXPECT_EQ(s.report().forwards, ++forwards);
   }
@@ -214,6 +218,17 @@ TEST(drafts, with_caches_and_schedules) {
   compare(drafts{3}, by_confidence{}, tokens_per_step{1}, block_pipeline{0.4F, 0.6F, 3});
   compare(drafts{3}, by_confidence{}, tokens_per_step{1}, sliding_block{5});
   compare(drafts{3}, by_confidence{}, tokens_per_step{1}, slow_fast{});
+}
+
+TEST(drafts, of_which_a_part_is_accepted_take_back_forced_commits) {
+  int forced = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const sequence_shape g{.prompt_length = 1, .length = 21, .block_length = 4, .seed = seed};
+    const named_policy p =
+        read_policy("finish + drafts(partial=true) + block_pipeline(activate=0)");
+    forced += decode(p, g, seed, 0.1).report.forced;
+  }
+  EXPECT_GT(forced, 60);
 }
 
 TEST(drafts, with_edits_of_logits) {
