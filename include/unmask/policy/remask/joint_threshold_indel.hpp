@@ -92,6 +92,7 @@ struct joint_threshold_indel {
       {"erase_token", &joint_threshold_indel::erase_token, at_least(-1)},
       {"insert_token", &joint_threshold_indel::insert_token, at_least(-1)}};
 
+  /// True with a command: text moves, and no fixed position could stay.
   [[nodiscard]] bool moves_text() const { return erase_token >= 0 || insert_token >= 0; }
   void check(const sequence_shape& g, const model_info& m) const {
     check_argument(g.block_length <= most_positions,
