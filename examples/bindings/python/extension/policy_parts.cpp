@@ -31,16 +31,14 @@ class parts_lister {
 
  private:
   void add(const unmask::part_text& written) {
-    const auto known = unmask::known_parts();
-    if (const auto part = unmask::detail::with_name(known, written.name); part != known.end()) {
+    if (const auto part = unmask::detail::with_name(known_, written.name); part != known_.end()) {
       append(written.name, arguments_of(*part, written));
       return;
     }
-    const auto methods = unmask::known_methods();
-    if (const auto method = unmask::detail::with_name(methods, written.name);
-        method != methods.end()) {
+    if (const auto method = unmask::detail::with_name(methods_, written.name);
+        method != methods_.end()) {
       append(written.name, {});
-      for (const unmask::part_text& part : unmask::detail::parts_of(known, *method, written)) {
+      for (const unmask::part_text& part : unmask::detail::parts_of(known_, *method, written)) {
         add(part);
       }
       return;
@@ -107,6 +105,9 @@ class parts_lister {
   }
 
   const std::string& text_;
+  // Made once for a text: a policy may name hundreds of parts.
+  const decltype(unmask::known_parts()) known_ = unmask::known_parts();
+  const decltype(unmask::known_methods()) methods_ = unmask::known_methods();
   nb::list parts_;
 };
 
