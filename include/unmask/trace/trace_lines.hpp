@@ -195,7 +195,7 @@ class trace_lines {
         member("winner", winner);
       }
     }
-    if (moved.last > 0) {
+    if (moved.first >= 0) {
       line_.key("after");
       line_.open('{');
       member("first", moved.first);

@@ -181,7 +181,7 @@ class trace_writer {
         const index_t first = report.last_moved;
         const index_t end =
             report.end == ending::running ? report.answer_end : session.planned(s.slot).query.last;
-        const range moved = first < 0 ? range{} : range{first, std::max(end, first)};
+        const range moved = first < 0 ? range{-1, -1} : range{first, std::max(end, first)};
         const bool won = !s.branches.empty() && session.planned(s.slot).winner > 0;
         lines_.step(s,
                     session.candidates(s.slot),
