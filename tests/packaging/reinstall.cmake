@@ -9,6 +9,9 @@ file(COPY "${SOURCE}/include" "${SOURCE}/cmake" "${SOURCE}/CMakeLists.txt" "${SO
 file(COPY "${SOURCE}/.github/CHANGELOG.md" DESTINATION "${WORK}/source/.github")
 set(header "${WORK}/source/include/unmask/version.hpp")
 set(prefix "${WORK}/prefix")
+# CMake takes files whose times differ by less than a second for the same one, and the compiler here
+# needs less.
+set(ENV{CMAKE_INSTALL_ALWAYS} 1)
 
 # install([option]...)
 function(install)
