@@ -374,8 +374,8 @@ UNMASK_API unmask_status unmask_start(unmask_session* session,
 /// unmask_supply().
 UNMASK_API unmask_status unmask_next(unmask_session* session, unmask_request* request);
 /// Like unmask_next(), for `count` slots only, for a limit on the tokens of a pass or paused
-/// sequences: the pass contains those of them that run. The others keep their state. A count of 0
-/// then says that none of these slots runs. Not while a request is pending.
+/// sequences. The pass contains the running sequences of these slots, and its count is 0 if there
+/// are none. Other slots keep their state. Not while a request is pending.
 UNMASK_API unmask_status unmask_next_slots(unmask_session* session,
                                            const int32_t* slots,
                                            int32_t count,

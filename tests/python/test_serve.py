@@ -16,6 +16,7 @@ import time
 import numpy as np
 import pytest
 import unmask.tiny_llada
+from draws import sampled
 from unmask.tiny_llada import TinyLlada, decode, problems
 
 uvicorn = pytest.importorskip("uvicorn", reason='pip install "unmask[server]"')
@@ -304,21 +305,7 @@ def drawn(made, count, **fields):
 def test_the_temperature_divides_before_rows_are_truncated(fields):
     """As in vLLM: biases, penalties, temperature, top_k, top_p, min_p."""
     row = np.array([3.0, 2.5, 2.0, 1.0, 0.5, 0.0, -1.0])
-    z = row.copy()
-    for token, bias in fields.get("logit_bias", {}).items():
-        z[int(token)] += bias
-    if "repetition_penalty" in fields:  # token 0 is the prompt; a presence is one of the answer, which is empty
-        z[0] /= fields["repetition_penalty"]
-    p = np.exp(z / fields["temperature"])
-    p /= p.sum()
-    order = np.argsort(-p)
-    kept = np.ones(7, bool)
-    kept[order[fields.get("top_k", 7):]] = False
-    of_kept = np.where(kept, p, 0) / p[kept].sum()
-    before = np.cumsum(of_kept[order]) - of_kept[order]
-    kept[order[before >= fields.get("top_p", 1.0)]] = False
-    kept &= p >= fields.get("min_p", 0) * p.max()
-    expected = np.where(kept, p, 0) / p[kept].sum() * 1024
+    expected = sampled(row, **fields, prompt=[0], top_p_of_the_kept=True) * 1024
     with serving(Rows(row)) as made:
         found = drawn(made, 1024, **fields)[:7]
     assert found.sum() == 1024 and (found[expected == 0] == 0).all()

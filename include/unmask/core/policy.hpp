@@ -123,7 +123,7 @@ concept declares_required = requires {
   requires std::bool_constant<(static_cast<void>(statistics{P::required}), true)>::value;
 };
 
-// None for a type that is no part, which has its message.
+// The parts in P; empty for a type without `required`, which the policy refuses with a sentence.
 template <class P, bool Declares = declares_required<P>>
 struct proper_parts_in : parts_in<P> {};
 template <class P>

@@ -96,8 +96,9 @@ UNMASK_LIBRARY void validate_start(const model_info& m,
                                    const sequence_shape& g,
                                    const start_options& o);
 
-/// Checks the marks of a sequence whose text a policy moves, and which begins with so many
-/// positions: fixed positions could not stay, and a later position is not there yet.
+/// Checks start_options::editable under a policy that moves text: no position of the answer may be
+/// fixed, because it could not stay, and none from `begin_length` on committed, because the answer
+/// does not have it yet.
 UNMASK_LIBRARY void
 validate_moving(const start_options& o, const sequence_shape& g, index_t begin_length);
 

@@ -138,8 +138,7 @@ template <class Policy>
 }
 
 /// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
-/// commit rule declares. The passes of a schedule that decides alone are among those of
-/// most_idle().
+/// commit rule declares. A schedule that decides alone is left out: most_idle() has its passes.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const sequence_shape& g) {
   std::int64_t most = 0;

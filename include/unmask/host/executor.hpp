@@ -33,9 +33,12 @@ class task {
 ///
 /// `run(count, work)` with count >= 1 calls work(i) once for every 0 <= i < count and returns when
 /// all calls have returned; their writes are then visible to the caller. `concurrency()`, in [1,
-/// 65536], is the number of calls that may run at a time. It is asked once, when a session is made,
-/// and determines the size of the pieces, never a result. Errors: std::invalid_argument for another
-/// concurrency(). An engine can lend its own threads in five lines:
+/// 65536], is the number of calls that may run at a time. A session reads it once, when it is made.
+/// It determines the size of the pieces, never a result.
+///
+/// Errors: std::invalid_argument for another concurrency().
+///
+/// An engine can lend its own threads in five lines:
 ///
 ///     struct engine_executor {
 ///       engine::pool& pool;
@@ -68,7 +71,7 @@ class executor_ref {
   executor_ref()
       : executor_ref(serially()) {}
 
-  /// A reference to `e`, whose concurrency() is that of now.
+  /// A reference to `e`. Reads e.concurrency() here, and never again.
   template <executor E>
     requires(!std::same_as<std::remove_cvref_t<E>, executor_ref>)
   executor_ref(E& e)  // NOLINT(google-explicit-constructor): a reference, like any other

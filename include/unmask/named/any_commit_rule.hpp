@@ -321,11 +321,7 @@ class any_commit_rule : public commit_rule_expression {
     index_t end = q.length;
     for (index_t i = 0; i < size_; ++i) {
       end = math::min(end, parts_[i].visit([&q](const auto& operand) {
-        if constexpr (delimiting<std::remove_cvref_t<decltype(operand)>>) {
-          return operand.answer_end(q);
-        } else {
-          return q.length;
-        }
+        return detail::answer_end_of(operand, q);
       }));
     }
     return end;

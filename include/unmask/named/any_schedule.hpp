@@ -191,13 +191,8 @@ struct any_stops
   [[nodiscard]] UNMASK_HD index_t answer_end(const sequence_view& q) const {
     index_t end = q.length;
     for (index_t i = 0; i < count; ++i) {
-      end = math::min(end, rules[i].visit([&q](const auto& r) {
-        if constexpr (delimiting<std::remove_cvref_t<decltype(r)>>) {
-          return r.answer_end(q);
-        } else {
-          return q.length;
-        }
-      }));
+      end = math::min(end,
+                      rules[i].visit([&q](const auto& r) { return detail::answer_end_of(r, q); }));
     }
     return end;
   }

@@ -13,10 +13,11 @@ namespace UNMASK_NAMESPACE {
 /// all positions of the token's block must be committed, too.
 ///
 /// Reads the answer only, not the prompt, and with constraints nothing left of the last field,
-/// where an EOS token pads another field or is free text. Cost: O(newly committed) a step. Errors:
-/// a model without an EOS token is refused, because the part would never stop a sequence. Example:
-/// `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`. Source: CreditDecoding
-/// (2025), appendix C.7, early stop.
+/// where an EOS token pads another field or is free text.
+/// Cost: O(newly committed) a step.
+/// Errors: a model without an EOS token is refused, because the part would never stop a sequence.
+/// Example: `tokens_per_step + stop_at_eos`, rows a90 e80 c70, EOS e: `a__` `aee`.
+/// Source: CreditDecoding (2025), appendix C.7, early stop.
 struct stop_at_eos {
   bool whole_block = false;
 
@@ -38,7 +39,7 @@ struct stop_at_eos {
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     index_t& i = context.sequence.seen;
     i = math::min(i, math::min(q.committed_prefix, q.rewritten));
-    for (i = math::max(i, math::max(q.prompt_length, q.ends_from)); i < q.committed_prefix; ++i) {
+    for (i = math::max(i, q.prompt_length); i < q.committed_prefix; ++i) {
       if (q.ends_at(i)) {
         const bool waits = whole_block && q.masked_in(q.block(q.block_of(i))) > 0;
         return waits ? ending::running : ending::eos_token;

@@ -116,10 +116,8 @@ template <class Policy>
     end = math::min(end, detail::end_at_eos(q));
   }
   detail::for_each_part<Policy, &part_traits::stops>([&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    if constexpr (delimiting<typename Policy::template part_type<I>>) {
-      end = math::min(end, m.policy->template part_at<I>().answer_end(q));
-    }
+    const auto& p = m.policy->template part_at<decltype(part)::value>();
+    end = math::min(end, detail::answer_end_of(p, q));
   });
   return end;
 }

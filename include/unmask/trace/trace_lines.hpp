@@ -137,7 +137,7 @@ class trace_lines {
 
   /// Writes a step, its candidates and soft tokens. `forward` counts the passes of the engine;
   /// `winner` is a branch, or -1; `moved` are the positions from the first whose text has moved to
-  /// the end of the text, if it has.
+  /// the end of the text, perhaps none; {-1, -1} if no text has moved.
   void step(const slot_in_trace& s,
             std::span<const candidate_entry> all,
             std::span<const token_probability> soft,

@@ -87,7 +87,7 @@ TEST(session, goes_on_with_a_request_whose_keys_are_gone) {
   }
 }
 
-// What counts passes begins anew.
+// Parts that count passes begin anew.
 TEST(session, counts_the_passes_of_a_start) {
   EXPECT_NE(decoded("steps_per_block(2)", 0, 1), decoded("steps_per_block(2)", 0, -1));
 }

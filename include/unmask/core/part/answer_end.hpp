@@ -19,11 +19,21 @@ namespace detail {
 // One past the first EOS token in the committed prefix that may end the answer; `length` if there
 // is none.
 [[nodiscard]] UNMASK_HD inline index_t end_at_eos(const sequence_view& q) {
-  index_t p = math::max(q.prompt_length, q.ends_from);
+  index_t p = q.prompt_length;
   while (p < q.committed_prefix && !q.ends_at(p)) {
     ++p;
   }
   return p < q.committed_prefix ? p + 1 : q.length;
+}
+
+// Where a part ends the answer; `length` for one that does not.
+template <class P>
+[[nodiscard]] UNMASK_HD index_t answer_end_of(const P& p, const sequence_view& q) {
+  if constexpr (delimiting<P>) {
+    return p.answer_end(q);
+  } else {
+    return q.length;
+  }
 }
 
 }  // namespace detail

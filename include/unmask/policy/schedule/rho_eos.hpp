@@ -32,8 +32,10 @@ enum class length_growth : std::uint8_t { constant, linear, doubling };
 /// report().answer_end is the end of the answer, prompt included; EOS tokens follow it. A start
 /// with fixed or committed positions is treated as by `daedal`. The mask token is never committed;
 /// with model_info::suppress_mask = false it has its share in the confidences. Needs
-/// model_info::eos_token. Goes with what `daedal` goes with. Range: initial and unit at least 1;
-/// high and the densities in [0, 1], low_density at most high_density. Ties: the lower position.
+/// model_info::eos_token. Goes with what `daedal` goes with.
+/// Range: initial and unit at least 1; high and the densities in [0, 1], low_density at most
+/// high_density.
+/// Ties: the lower position.
 /// State: 12 bytes a sequence.
 /// Cost: each step reads the rows of the whole answer, and takes one thread O(answer); at most one
 /// pass for each position that the answer may have, and 64.

@@ -16,9 +16,10 @@ def families() -> dict[str, str]:
     return {name.split("(")[0]: about.strip().split(":")[0] for name, about in zip(lines, lines[1:]) if name[0] != " "}
 
 
-def parts(policy: str) -> list[tuple[str, dict[str, Any]]]:
+@functools.lru_cache(maxsize=64)  # a request is read several times
+def parts(policy: str) -> tuple[tuple[str, dict[str, Any]], ...]:
     """The parts of a text with all of their arguments, as policy_parts(); those of a replay are in its trace."""
-    return [] if _is_replay(policy) else policy_parts(policy)
+    return () if _is_replay(policy) else tuple(policy_parts(policy))
 
 
 def _is_replay(policy: str) -> bool:
@@ -30,9 +31,11 @@ def names(policy: str) -> Iterator[str]:
     return (name for name, _ in parts(policy))
 
 
+MOVING = ("joint_threshold_indel", "daedal", "rho_eos")
+"""Names of parts that may move text: their reports say where it ends."""
+
 REWRITES = (
-    "token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf", "wino",
-    "joint_threshold_indel", "daedal", "rho_eos",
+    "token editing", "remask", "canvas", "edited_blocks", "running_confidence", "remdm_loop", "remdm_conf", "wino", *MOVING,
 )
 """Families and names of parts that may replace, mask or move a committed token."""
 

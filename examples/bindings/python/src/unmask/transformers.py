@@ -286,15 +286,13 @@ def _decode(
     for slot, row in enumerate(rows):
         sequences[slot, row.places.to(sequences.device)] = row.tokens.to(sequences)
     reports = [session.report(slot) for slot in range(len(rows))]
-    moves = [any(n in _MOVING for n in _text.names(p)) for p in policies]
+    moves = [any(n in _text.MOVING for n in _text.names(p)) for p in policies]
     answer_ends = [
         row.column(report.answer_end if moves[slot % len(moves)] else min(report.answer_end, row.first_undecided()))
         for slot, (row, report) in enumerate(zip(rows, reports))
     ]
     return Generated(sequences, reports, forwards, answer_ends)
 
-
-_MOVING = ("joint_threshold_indel", "daedal", "rho_eos")  # parts that move text: their reports say where it ends
 
 _WARPERS = ("TopKLogitsWarper", "TopPLogitsWarper", "MinPLogitsWarper")
 _PROCESSORS = ("RepetitionPenaltyLogitsProcessor", "TemperatureLogitsWarper", *_WARPERS)  # run on each row, in their order
@@ -428,7 +426,7 @@ def _cut(out: Generated, prompt: int, ends: Sequence[int], pad: int) -> torch.Te
     """The sequences up to the longest answer, with padding after each answer: its first EOS token is its last token."""
     last = []
     for row, end in zip(out.sequences, out.answer_ends):
-        is_end = torch.isin(row[prompt:end], row.new_tensor(list(ends))) if ends else row[prompt:end] != row[prompt:end]
+        is_end = torch.isin(row[prompt:end], row.new_tensor(list(ends)))
         last.append(prompt + int(is_end.int().argmax()) + 1 if is_end.any() else end)
     sequences = out.sequences[:, : max(last)].clone()
     for row, end in zip(sequences, last):
@@ -449,8 +447,7 @@ def _policies(policy: Any, rows: int) -> list[str]:
 def _eos_tokens(given: Any, config: Any, mask_token: int) -> list[int]:
     """The EOS tokens, the first of which the session knows as such."""
     if given is None:
-        text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        given = getattr(text, "eos_token_id", None)
+        given = getattr(_of_text(config), "eos_token_id", None)
     tokens = list(given) if isinstance(given, (list, tuple)) else [] if given is None else [given]
     for token in tokens:
         if isinstance(token, bool) or not isinstance(token, int) or token < 0:
@@ -560,9 +557,13 @@ def _without_prompt(tokens: torch.Tensor, given: torch.Tensor, mask_token: int) 
     return torch.where(given == mask_token, tokens, mask_token)
 
 
+def _of_text(config: Any) -> Any:
+    """The settings of the text model, in the configuration of one that may read images, too."""
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
 def _known(name: str, given: int | None, config: Any) -> int:
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    found = given if given is not None else getattr(text, name, None)
+    found = given if given is not None else getattr(_of_text(config), name, None)
     if given is None and not isinstance(found, int):
         raise ValueError(f"{name} must be given: model.config has none")
     if isinstance(found, bool) or not isinstance(found, int):

@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import logging
 import math
-import re
 import threading
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
@@ -78,14 +77,6 @@ class Probable:
     token: int
     log_probability: float
     alternatives: list[tuple[int, float]]
-
-
-@functools.lru_cache(maxsize=256)  # a request may have many answers
-def _kind(policy: str) -> tuple[bool, str]:
-    """Whether a policy may rewrite tokens, and whether it stops at an EOS token, behind its "token" or "block"."""
-    stops = "stop_at_eos" in _text.names(policy)
-    whole = re.search(r"\bstop_at_eos\s*\([^)]*\b(?:true|1)\b", policy)
-    return _text.rewrites(policy), "block" if whole else "token" if stops else ""
 
 
 def _longer(text: str, shorter: Sequence[int], matched: int, character: str) -> int:
@@ -158,7 +149,8 @@ class Job:
         self._stops = [_Stop(text) for text in stop]
         self._passes = [0] * length
         self._masked = frozenset(range(length))  # before the last pass
-        self._holds, self._stops_at_eos = _kind(policy)
+        self._holds = _text.rewrites(policy)
+        self._whole_block = [given["whole_block"] for name, given in _text.parts(policy) if name == "stop_at_eos"]
         self._spoken: list[tuple[int, int]] = []  # of each token of the text: its position, where its text begins
         self._probable: dict[int, Probable] = {}
 
@@ -189,7 +181,7 @@ class Job:
         else:
             self._masked = frozenset(np.flatnonzero(tokens == model.mask_token).tolist())
         canvas = self._shown(session, slot, report.forwards, tokens, prefix) if self.canvas else None
-        ended = not over and bool(self._stops_at_eos) and self._has_ended(tokens, prefix, model, ends)
+        ended = not over and self._has_ended(tokens, prefix, model, ends)
         if over or ended or not self._holds:  # tokens that may be rewritten are no text before the end
             self._extend(tokens, prefix, model, ends)
         if not over and (ended or self._end_of_text == "stop sequence"):
@@ -208,8 +200,10 @@ class Job:
 
     def _has_ended(self, tokens: np.ndarray, prefix: int, model: Model, ends: frozenset[int]) -> bool:
         """What stop_at_eos decides, for every EOS token: the session knows one of them."""
+        if not self._whole_block:
+            return False
         at = next((i for i, token in enumerate(tokens[:prefix].tolist()) if token in ends), None)
-        if at is None or self._stops_at_eos == "token":
+        if at is None or not all(self._whole_block):
             return at is not None
         block = min(self.block_length, self.length)
         return model.mask_token not in tokens[at - at % block :][:block]
