@@ -4,13 +4,14 @@
 
 usage: python tests/python/serve_hostile.py [--samples N] [--same-address] [ATTACK ...]
 
-The server, the attacker and the user are processes. The user asks for 20 positions from 127.0.0.2; with --same-address it
-is the same client to the server. Exits with 1 if a median is more than twice the idle one, or if an answer fails.
+The server, the attacker and the user are processes, the attacker with the lowest priority: it stands for another
+machine. The user asks for 20 positions from 127.0.0.2; with --same-address it is the same client to the server. Exits with 1 if a median is more than twice the idle one, or if an answer fails.
 """
 import argparse
 import contextlib
 import json
 import multiprocessing
+import os
 import re
 import socket
 import statistics
@@ -78,10 +79,15 @@ ATTACKS = {
     "stops of 1,000": lambda p: again(p, request({**SLOW, "stop": ["a" * 1000 + c for c in "bcde"]}), 16),
     "policy of 1 MB": lambda p: again(p, request({"policy": "threshold(0.9)" + " " * 10**6}), 8),
     "policies of 4,000": lambda p: again(p, request({"policy": "any_of(" * 300 + "threshold(0.9)" + ")" * 300}), 8),
+    "prompts of 250 kB": lambda p: again(p, request({"prompt": "x" * 250_000}), 4),
+    "numbers of 120 kB": lambda p: again(p, request({"prompt": [1] * 60_000}), 4),
     "prompts of 4 MB": lambda p: again(p, request({"prompt": "x" * (4 << 20)}), 4),
     "numbers of 4 MB": lambda p: again(p, request({"prompt": [1] * (4 << 19)}), 4),
     "escapes of 4 MB": lambda p: again(p, request(b'{"model":"tiny","prompt":"' + rb"\ud83d" * 690_000 + b'"}'), 4),
     "names of 4 MB": lambda p: again(p, request({"x" * (4 << 20): 1}), 4),
+    "refused requests": lambda p: again(p, request({"policy": "x"}), 16),
+    "pages that are not": lambda p: again(p, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 16),
+    "the page": lambda p: again(p, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 16),
     "200 slow headers": lambda p: held(p, b"POST /v1/completions HTTP/1.1\r\nX: ", 200, b"x"),
     "200 slow bodies": lambda p: held(p, request({"prompt": "x" * 1000})[:-900], 200, b"x"),
     "64 unread streams": lambda p: held(p, request({**SLOW, "canvas": True}), 64),
@@ -148,6 +154,7 @@ def sample(port, host, count):
 
 
 def attack(name, port):
+    os.nice(19)
     ATTACKS[name](port)
     while True:
         time.sleep(1)

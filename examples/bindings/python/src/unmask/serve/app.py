@@ -45,8 +45,8 @@ _SECURITY = {
 class Limits:
     """What a server gives to a request."""
 
-    body: int = 4 << 20
-    """Bytes of a body."""
+    body: int | None = None
+    """Bytes of a body; None: 256 KiB, and 64 for each position of the model's context."""
     upload: float = 30.0
     """Seconds for the arrival of a body."""
     time: float = 600.0
@@ -59,6 +59,9 @@ class Limits:
     """Forward passes that an answer may take; None: 512, and 32 for each of its positions."""
     headers: float = 10.0
     """Seconds for the arrival of a request's headers, under http_protocol()."""
+    apart: float = 0.05
+    """Seconds between two responses to one client that are no answers of the model: refusals and pages. Ten may follow
+    at once."""
 
 
 class _Turns:
@@ -111,6 +114,36 @@ class _Turns:
         self._last = {client: last for client, last in self._last.items() if client in there}
 
 
+class _Spaced:
+    """Holds a client's responses that are no answers of the model until they are `apart` seconds apart, ten at once before.
+
+    They cost no place in the batch, so that nothing else keeps one client from filling the event loop with them.
+    """
+
+    def __init__(self, app: Any, apart: float) -> None:
+        self._app, self._apart = app, apart
+        self._next: dict[Hashable, float] = {}  # when the last of each client's would have left, were they all apart
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def spaced(message: Any) -> None:
+            if message["type"] == "http.response.start" and (scope["method"] != "POST" or message["status"] != 200):
+                await asyncio.sleep(self._pause(scope["client"][0] if scope.get("client") else None))
+            await send(message)
+
+        await self._app(scope, receive, spaced)
+
+    def _pause(self, client: Hashable) -> float:
+        now = time.monotonic()
+        if len(self._next) > 1024:
+            self._next = {client: at for client, at in self._next.items() if at > now}
+        at = max(self._next.get(client, 0.0), now) + self._apart
+        self._next[client] = at
+        return max(0.0, at - 10 * self._apart - now)
+
+
 class Server:
     """A Starlette application, `app`, that answers with `model`.
 
@@ -140,6 +173,7 @@ class Server:
         self._words = constraints.vocabulary(
             token_bytes=model.token_bytes, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token,
             also_eos=model.also_eos)
+        self._most_bytes = (256 << 10) + 64 * model.context if limits.body is None else limits.body
         self._most_values = 65536 + 64 * model.context
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
@@ -159,7 +193,8 @@ class Server:
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/completions", self._completions, methods=["POST"]),
             ],
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [],
+            middleware=[Middleware(_Spaced, apart=limits.apart),
+                        *([Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [])],
             exception_handlers={Refused: _refused, HTTPException: _refused, Exception: _failed},
             lifespan=self._lifespan,
         )
@@ -229,12 +264,12 @@ class Server:
         with anyio.move_on_after(self.limits.upload):
             async for part in request.stream():
                 # A client reads the answer when it has sent everything: the rest is dropped as it comes.
-                if int(size) <= self.limits.body and len(body) <= self.limits.body:
+                if int(size) <= self._most_bytes and len(body) <= self._most_bytes:
                     body += part
-            if int(size) <= self.limits.body and len(body) <= self.limits.body:
+            if int(size) <= self._most_bytes and len(body) <= self._most_bytes:
                 return bytes(body)
-        if int(size) > self.limits.body or len(body) > self.limits.body:
-            raise Refused(f"the body must have at most {self.limits.body} bytes, got {max(int(size), len(body))} or more",
+        if int(size) > self._most_bytes or len(body) > self._most_bytes:
+            raise Refused(f"the body must have at most {self._most_bytes} bytes, got {max(int(size), len(body))} or more",
                           status=413)
         raise Refused(f"the body must arrive within {self.limits.upload:g} s", status=408)
 
