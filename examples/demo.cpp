@@ -240,13 +240,13 @@ int run(options o) {
     o.shape.block_length = model.context();
   }
   if (!o.replay.empty()) {
-    const replay_engine engine{.info = model.info(),
-                               .begin = [&](const unmask::named_policy& parts,
-                                            index_t) { model.drop_keys(parts.cache.dropped); },
-                               .forward =
-                                   [&](auto& session, const auto& request, auto tokens) {
-                                     return model.forward(session, request, tokens);
-                                   }};
+    const replay_engine engine{
+        .info = model.info(),
+        .begin = [&](const unmask::named_policy& parts,
+                     index_t) { model.drop_keys(parts.eviction.find<unmask::key_eviction>()); },
+        .forward = [&](auto& session,
+                       const auto& request,
+                       auto tokens) { return model.forward(session, request, tokens); }};
     return replay(o.replay, engine) ? 0 : 1;
   }
   const std::vector<problem> problems = wanted_problems(o);

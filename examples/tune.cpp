@@ -42,7 +42,7 @@ class example_engines final : public search_engine {
       try {
         engine& model = *engines_[thread];
         const unmask::session_capacity capacity = capacity_for(model, problems_, o_.demo.shape, 1);
-        model.drop_keys(parts.cache.dropped);
+        model.drop_keys(parts.eviction.find<unmask::key_eviction>());
         // Policies that agree so far run the same passes. Shared ones take no time, so a search for
         // the least time runs all; the random tokens of a canvas recur in no other policy.
         const bool is_shared = o_.minimise != tune::measure::seconds && !parts.draw.has_canvas;

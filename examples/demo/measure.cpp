@@ -14,7 +14,7 @@
 namespace demo {
 
 void share_passes(engine& model, std::size_t bytes, const unmask::named_policy& parts) {
-  const bool is_full = !parts.layered_now() && parts.cache.rule.holds<unmask::whole_passes>() &&
+  const bool is_full = !parts.layered_now() && parts.cache.count == 0 &&
                        !unmask::step::verifies_now(parts) && !unmask::step::shadows_now(parts);
   model.share_passes(is_full ? bytes : 0);
 }
@@ -33,7 +33,7 @@ std::unique_ptr<unmask::named_session> session_of(const chosen_policy& policy,
   unmask::session_capacity capacity = capacity_for(model, all, o.shape, batch);
   capacity.trace = trace;
   const unmask::named_policy parts = policy.parts(o.stop_at_eos);
-  model.drop_keys(parts.cache.dropped);
+  model.drop_keys(parts.eviction.find<unmask::key_eviction>());
   model.open_window(o.open_window);
   share_passes(model, o.open_window ? 0 : static_cast<std::size_t>(o.shared) << 20U, parts);
   return policy.make(

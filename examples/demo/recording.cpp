@@ -121,11 +121,14 @@ recording recorder::record(const unmask::named_policy& parts,
       });
       computed.active.assign(pass.positions().begin(), pass.positions().end());
       computed.layers.assign(layers, computed.active);
-      const example::logits_view rows = model_.forward(
-          pass,
-          branch,
-          memories[i],
-          {blocks.first, blocks.last, parts.cache.dropped.keep, parts.cache.dropped.pool});
+      const example::logits_view rows =
+          model_.forward(pass,
+                         branch,
+                         memories[i],
+                         {blocks.first,
+                          blocks.last,
+                          parts.eviction.find<unmask::key_eviction>().keep,
+                          parts.eviction.find<unmask::key_eviction>().pool});
       logits.insert(logits.end(), rows.data, rows.data + rows.rows * rows.vocabulary);
       if (s.branch == 0) {
         seen.run.assign(pass.positions().begin(), pass.positions().end());

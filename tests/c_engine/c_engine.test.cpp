@@ -70,11 +70,13 @@ decoded by_library(const std::string& policy, const std::string& prompt) {
     demo::hooked_pass pass(session->pass(0),
                            [](auto& of, const auto&... at) { return of.at_layer(at...); });
     const unmask::range blocks = session->planned(0).score;
-    const logits_view z = model.forward(
-        pass,
-        d.tokens,
-        memory,
-        {blocks.first, blocks.last, parts.cache.dropped.keep, parts.cache.dropped.pool});
+    const logits_view z = model.forward(pass,
+                                        d.tokens,
+                                        memory,
+                                        {blocks.first,
+                                         blocks.last,
+                                         parts.eviction.find<unmask::key_eviction>().keep,
+                                         parts.eviction.find<unmask::key_eviction>().pool});
     session->read(0,
                   unmask::host_logits<float>(
                       z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)));

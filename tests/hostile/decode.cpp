@@ -720,7 +720,7 @@ bound bound_of(const scenario& s, const sequence_plan& q) {
   bool grows = false;  // over positions that were given, too
   try {
     const named_policy p = parts_of(s).of_model(s.model);
-    grows = p.schedule.rewrites_blocks_now();
+    grows = step::rewrites_blocks_now(p);
     b = {most_forwards(p, g) - (std::int64_t{g.length} - g.prompt_length),
          detail::most_waits(p, g)};
   } catch (const std::invalid_argument& e) {

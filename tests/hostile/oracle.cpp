@@ -41,9 +41,9 @@ facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
   f.renoises = parts.draw.has_canvas;
-  f.moves = parts.schedule.rewrites_blocks_now();
+  f.moves = step::rewrites_blocks_now(parts);
   f.remasks = names(s.policy, "remask_below");
-  f.masks_least = parts.commit_rule.edits_tokens_now();
+  f.masks_least = (step::remasks_least_now(parts) || step::reconsiders_now(parts));
   f.checks = names(s.policy, "self_speculation");
   f.hides = names(s.policy, "core");
   f.rewrites = parts.token_edits.count > 0 || f.remasks || f.masks_least || f.checks;
@@ -70,23 +70,17 @@ class bans {
 
   /// Whether a token may stand at an offset of the answer.
   [[nodiscard]] bool allow(token_id token, index_t offset) const {
-    for (index_t i = 0; i < parts_.logits_processors.count; ++i) {
-      const bool bans_it = parts_.logits_processors.rules[i].visit_on_host([&](const auto& r) {
-        using rule = std::remove_cvref_t<decltype(r)>;
-        if constexpr (std::is_same_v<rule, allowed_tokens<logits_processor_list::most_tokens>>) {
-          return range{r.first, r.last}.contains(offset) &&
-                 std::find(r.tokens, r.tokens + r.count, token) == r.tokens + r.count;
-        } else if constexpr (std::is_same_v<rule, min_new_tokens>) {
-          return offset < r.tokens && (token == end_ || token == r.also);
-        } else {
-          return false;
-        }
-      });
-      if (bans_it) {
+    return !parts_.logits_processors.any([&](const auto& r) {
+      using rule = std::remove_cvref_t<decltype(r)>;
+      if constexpr (std::is_same_v<rule, allowed_tokens<logits_processor_family::most_tokens>>) {
+        return range{r.first, r.last}.contains(offset) &&
+               std::find(r.tokens, r.tokens + r.count, token) == r.tokens + r.count;
+      } else if constexpr (std::is_same_v<rule, min_new_tokens>) {
+        return offset < r.tokens && (token == end_ || token == r.also);
+      } else {
         return false;
       }
-    }
-    return true;
+    });
   }
 
  private:

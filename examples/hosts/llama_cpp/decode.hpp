@@ -47,7 +47,7 @@ inline job job_of(std::vector<unmask::token_id> prompt,
 /// True if passes reuse keys and values, which needs llama_cpp_settings::cache. Throws
 /// std::invalid_argument, in the name of `policy`, for parts that llama.cpp cannot run.
 inline bool uses_cache(const std::string& policy, const unmask::named_policy& parts) {
-  if (parts.cache.drops_keys) {
+  if (parts.eviction.count > 0) {
     throw std::invalid_argument(policy + " must do without key_eviction: llama.cpp attends to all "
                                          "keys that it keeps");
   }
@@ -56,7 +56,7 @@ inline bool uses_cache(const std::string& policy, const unmask::named_policy& pa
                                 " must do without a layer rule, delayed_cache and entropy_cache: "
                                 "llama.cpp runs ranges of positions through all layers");
   }
-  return !parts.cache.rule.holds<unmask::whole_passes>();
+  return parts.cache.count > 0;
 }
 
 /// Decodes all jobs with a session of `slots` slots: a job takes a slot as soon as one is free.

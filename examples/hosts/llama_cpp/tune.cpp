@@ -52,7 +52,7 @@ class llama_cpp_engine final : public demo::search_engine {
                                             .window = window_,
                                             .branches = parts.lookahead.branches};
     unmask::named_session session(parts, host.info(), capacity);
-    index_t& reserved = branches_[parts.cache.rule.holds<unmask::whole_passes>() ? 0 : 1];
+    index_t& reserved = branches_[parts.cache.count == 0 ? 0 : 1];
     if (capacity.branches > reserved) {  // a context takes longer to make than a decode
       host.reserve(capacity);
       reserved = capacity.branches;

@@ -109,8 +109,8 @@ struct unmask_session {
 
     explicit demands(const unmask::named_policy& parts)
         : single_positions(parts.layered_now()) {
-      if (parts.cache.drops_keys) {
-        dropped = parts.cache.dropped;
+      if (parts.eviction.count > 0) {
+        dropped = parts.eviction.find<unmask::key_eviction>();
       }
     }
   };
@@ -155,7 +155,7 @@ struct unmask_session {
 
   /// Makes room for the probabilities of a slot, of which a sequence asks for so many soft tokens.
   void reserve_answers(std::int32_t soft) {
-    constexpr std::int32_t probed = unmask::logits_processor_list::most_probed;
+    constexpr std::int32_t probed = unmask::logits_processor_family::most_probed;
     answers.reserve(
         static_cast<std::size_t>(capacity.window) *
         static_cast<std::size_t>(std::max(probed, std::min(soft, unmask::held_tokens::capacity))));
@@ -225,7 +225,7 @@ struct unmask_session {
   // The memory of the selection of keys on a device, for the first policy that drops some.
   void make_keys([[maybe_unused]] const unmask::named_policy& parts) {
 #ifdef UNMASK_C_API_CUDA
-    if (device != nullptr && parts.cache.drops_keys && keys == nullptr) {
+    if (device != nullptr && parts.eviction.count > 0 && keys == nullptr) {
       unmask::check_argument(model.layers >= 1,
                              "options->layers",
                              model.layers,

@@ -3,6 +3,7 @@
 
 #include <unmask/core/part/composition.hpp>
 #include <unmask/core/part/composition_rules.hpp>
+#include <unmask/core/part/family.hpp>
 #include <unmask/core/part/part_check.hpp>
 #include <unmask/core/part/traits.hpp>
 #include <unmask/core/semi_autoregressive.hpp>
@@ -12,69 +13,6 @@
 namespace UNMASK_NAMESPACE {
 
 namespace detail {
-
-// One value at index I of a product. The index makes equal types distinct bases. An empty value is
-// a base class: nvcc 13 fails on the layout of some products with [[no_unique_address]] members.
-template <std::size_t I, class T, bool Empty = std::is_empty_v<T> && !std::is_final_v<T>>
-struct indexed {
-  T value;
-};
-template <std::size_t I, class T>
-struct indexed<I, T, true> : T {};
-
-template <std::size_t I, class T>
-[[nodiscard]] UNMASK_HD constexpr T& get_indexed(indexed<I, T>& element) {
-  if constexpr (std::is_base_of_v<T, indexed<I, T>>) {
-    return element;
-  } else {
-    return element.value;
-  }
-}
-template <std::size_t I, class T>
-[[nodiscard]] UNMASK_HD constexpr const T& get_indexed(const indexed<I, T>& element) {
-  if constexpr (std::is_base_of_v<T, indexed<I, T>>) {
-    return element;
-  } else {
-    return element.value;
-  }
-}
-
-template <class Indices, class... T>
-struct pack_of;
-
-// A trivially copyable tuple that kernels can read; std::tuple is neither.
-template <std::size_t... I, class... T>
-struct pack_of<std::index_sequence<I...>, T...> : indexed<I, T>... {};
-
-template <class... T>
-using pack = pack_of<std::index_sequence_for<T...>, T...>;
-
-template <class... T>
-struct type_list {
-  static constexpr std::size_t size = sizeof...(T);
-};
-
-template <class... Lists>
-struct joined {
-  using type = type_list<>;
-};
-template <class... A>
-struct joined<type_list<A...>> {
-  using type = type_list<A...>;
-};
-template <class... A, class... B, class... More>
-struct joined<type_list<A...>, type_list<B...>, More...> {
-  using type = typename joined<type_list<A..., B...>, More...>::type;
-};
-
-template <std::size_t I, class List>
-struct element_at;
-template <std::size_t I, class Head, class... Tail>
-struct element_at<I, type_list<Head, Tail...>> : element_at<I - 1, type_list<Tail...>> {};
-template <class Head, class... Tail>
-struct element_at<0, type_list<Head, Tail...>> {
-  using type = Head;
-};
 
 // Part list: the parts inside all_of, any_of and at_most, each with its own state and stages.
 template <class P>
@@ -112,11 +50,11 @@ template <std::size_t I, class P>
 
 template <class P>
 inline constexpr bool has_stage =
-    ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> || scheduling<P> ||
-    logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> || branching<P> ||
-    drafting<P> || beam_searching<P> || drawing<P> || renoising<P> || candidate_filter<P> ||
-    truncating<P> || probing<P> || caching<P> || layer_rule<P> || evicting<P> || gating<P> ||
-    block_rewriting<P>;
+    is_family<P> || ranking<P> || commit_rule<P> || logits_transform<P> || stopping<P> ||
+    scheduling<P> || logits_processor<P> || step_reducing<P> || token_editing<P> || remasking<P> ||
+    branching<P> || drafting<P> || beam_searching<P> || drawing<P> || renoising<P> ||
+    candidate_filter<P> || truncating<P> || probing<P> || caching<P> || layer_rule<P> ||
+    evicting<P> || gating<P> || block_rewriting<P>;
 
 template <class P>
 concept declares_required = requires {

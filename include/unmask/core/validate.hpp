@@ -349,27 +349,21 @@ void check_attention_of(const Policy& p, const model_info& m) {
 // Whether text moves.
 template <class Policy>
 [[nodiscard]] bool policy_moves_text([[maybe_unused]] const Policy& p) {
-  constexpr std::size_t I = part_that<Policy, &part_traits::rewrites_blocks>;
-  if constexpr (I < Policy::part_total) {
-    return moves_text(p.template part_at<I>());
-  } else {
-    return false;
-  }
+  bool any = false;
+  visit_parts<&part_traits::rewrites_blocks>(
+      p, [&any](const auto& v) { any = any || moves_text(v.part); });
+  return any;
 }
 
 // Largest number of positions whose rows one step may read.
 template <class Policy>
 [[nodiscard]] index_t policy_reach(const Policy& p, const sequence_shape& g) {
-  constexpr std::size_t I = part_that<Policy, &part_traits::reaches>;
   if (reads_ahead(p)) {
     return g.length - g.prompt_length;
   }
-  if constexpr (I < Policy::part_total) {
-    return p.template part_at<I>().reach(g);
-  } else {
-    return g.block_length < g.length - g.prompt_length ? g.block_length
-                                                       : g.length - g.prompt_length;
-  }
+  index_t reach = math::min(g.block_length, g.length - g.prompt_length);
+  visit_parts<&part_traits::reaches>(p, [&](const auto& v) { reach = v.part.reach(g); });
+  return reach;
 }
 
 // Number of branches of a policy value: of one of its parts.

@@ -76,11 +76,43 @@ template <class Policy, bool part_traits::* Does, class Use>
   }
 }
 
+/// Index of part I among the parts as written.
+template <std::size_t I, class Policy>
+[[nodiscard]] UNMASK_HD index_t text_index_of([[maybe_unused]] const Policy& p) {
+  if constexpr (requires { p.template part_at<I>().text_index; }) {
+    return p.template part_at<I>().text_index;
+  } else {
+    return static_cast<index_t>(I);
+  }
+}
+
+/// Calls use(visited) for part I or, if it is a family, for each of its values with the trait.
+template <std::size_t I, bool part_traits::* Does, class Policy, class Use>
+UNMASK_HD void visit_part(const Policy& p, const Use& use) {
+  using type = typename Policy::template part_type<I>;
+  const type& part = p.template part_at<I>();
+  if constexpr (is_family<type>) {
+    part.template each<Does>([&](const auto& value, index_t i) {
+      use(visited<std::remove_cvref_t<decltype(value)>, I, type>{value, i, part.text_indices[i]});
+    });
+  } else {
+    use(visited<type, I>{part, 0, text_index_of<I>(p)});
+  }
+}
+/// The same for all parts with the trait, in written order.
+template <bool part_traits::* Does, class Policy, class Use>
+UNMASK_HD void visit_parts([[maybe_unused]] const Policy& p, const Use& use) {
+  for_each_part<Policy, Does>([&](auto at) { visit_part<decltype(at)::value, Does>(p, use); });
+}
+
 /// True when a part is active with its current values: `ask(part)` decides for parts that accept
-/// this call; all others are.
-template <class Part, class Ask>
+/// this call; all others are. A family is if one of its values with the trait is.
+template <bool part_traits::* Does, class Part, class Ask>
 [[nodiscard]] UNMASK_HD bool is_active(const Part& part, const Ask& ask) {
-  if constexpr (std::is_invocable_v<const Ask&, const Part&>) {
+  if constexpr (is_family<Part>) {
+    return part.template any<Does>(
+        [&ask](const auto& value) { return is_active<Does>(value, ask); });
+  } else if constexpr (std::is_invocable_v<const Ask&, const Part&>) {
     return ask(part);
   } else {
     return true;
@@ -91,7 +123,7 @@ template <class Part, class Ask>
 template <class Policy, bool part_traits::* Does, class Ask>
 [[nodiscard]] UNMASK_HD bool any_part_now([[maybe_unused]] const Policy& p, const Ask& ask) {
   return any_part<Policy, Does>(
-      [&](auto at) { return is_active(p.template part_at<decltype(at)::value>(), ask); });
+      [&](auto at) { return is_active<Does>(p.template part_at<decltype(at)::value>(), ask); });
 }
 
 /// Index of the first part with the trait; part_total if there is none.
@@ -111,17 +143,18 @@ inline constexpr index_t probes_before = [] {
 // True if a part of the policy needs the rows after the scored range.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool reads_ahead([[maybe_unused]] const Policy& p) {
-  return any_part<Policy, &part_traits::reads_ahead>(
-      [&p](auto at) { return p.template part_at<decltype(at)::value>().reads_ahead(); });
+  bool any = false;
+  visit_parts<&part_traits::reads_ahead>(
+      p, [&any](const auto& v) { any = any || v.part.reads_ahead(); });
+  return any;
 }
 
 // Sum of the extra_forwards() of the parts with the trait.
 template <bool part_traits::* Does, class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const sequence_shape& g) {
   std::int64_t sum = 0;
-  for_each_part<Policy, Does>([&](auto at) {
-    sum = saturated_sum(sum, extra_forwards_of(p.template part_at<decltype(at)::value>(), g));
-  });
+  visit_parts<Does>(
+      p, [&](const auto& at) { sum = saturated_sum(sum, extra_forwards_of(at.part, g)); });
   return sum;
 }
 
@@ -129,12 +162,11 @@ template <bool part_traits::* Does, class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t policy_begin_length([[maybe_unused]] const Policy& p,
                                                     const sequence_shape& g) {
-  constexpr std::size_t I = part_that<Policy, &part_traits::grows>;
-  if constexpr (I < Policy::part_total) {
-    return math::min(math::max(p.template part_at<I>().begin_length(g), g.prompt_length), g.length);
-  } else {
-    return g.length;
-  }
+  index_t length = g.length;
+  visit_parts<&part_traits::grows>(p, [&](const auto& v) {
+    length = math::min(math::max(v.part.begin_length(g), g.prompt_length), g.length);
+  });
+  return length;
 }
 
 /// Number of forward passes at the start of a sequence that may commit nothing: the maximum that a
@@ -142,11 +174,11 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_waits(const Policy& p, const sequence_shape& g) {
   std::int64_t most = 0;
-  for_each_part<Policy, &part_traits::commits>([&](auto at) {
-    if constexpr (!traits_of<typename Policy::template part_type<decltype(at)::value>>.idles) {
-      const std::int64_t own = extra_forwards_of(p.template part_at<decltype(at)::value>(), g);
-      most = own > most ? own : most;
-    }
+  visit_parts<&part_traits::commits>(p, [&](const auto& at) {
+    using part_type = typename std::remove_cvref_t<decltype(at)>::type;
+    // A schedule that decides alone declares them as a schedule.
+    const std::int64_t own = scheduling<part_type> ? 0 : extra_forwards_of(at.part, g);
+    most = own > most ? own : most;
   });
   return most;
 }
@@ -156,9 +188,8 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_remasked(const Policy& p, const sequence_shape& g) {
   std::int64_t sum = extra_forwards_sum<&part_traits::edits_tokens>(p, g);
-  for_each_part<Policy, &part_traits::remasks_least>([&](auto at) {
-    sum = saturated_sum(sum, p.template part_at<decltype(at)::value>().extra_remasks(g));
-  });
+  visit_parts<&part_traits::remasks_least>(
+      p, [&](const auto& at) { sum = saturated_sum(sum, at.part.extra_remasks(g)); });
   return sum;
 }
 
@@ -167,9 +198,8 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_idle(const Policy& p, const sequence_shape& g) {
   std::int64_t sum = extra_forwards_sum<&part_traits::idles>(p, g);
-  for_each_part<Policy, &part_traits::reconsiders>([&](auto at) {
-    sum = saturated_sum(sum, p.template part_at<decltype(at)::value>().extra_checks(g));
-  });
+  visit_parts<&part_traits::reconsiders>(
+      p, [&](const auto& at) { sum = saturated_sum(sum, at.part.extra_checks(g)); });
   return sum;
 }
 

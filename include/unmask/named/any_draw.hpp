@@ -8,6 +8,8 @@
 #include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/truncation.hpp>
 
+#include <limits>
+
 namespace UNMASK_NAMESPACE {
 
 /// temperature and the heat of a canvas, in this order.
@@ -37,6 +39,7 @@ struct any_draw {
   using step_reduction = canvas::step_reduction;
 
   static constexpr statistics required = sampling::required | canvas::required;
+  static constexpr index_t text_index = std::numeric_limits<index_t>::max();  // stop() comes last
 
   sampling draw = {.temperature = 0.0F};
   canvas noise = {};

@@ -12,27 +12,6 @@
 /// policy composed of the parts themselves.
 namespace UNMASK_NAMESPACE {
 
-/// Reductions of parts of several types, side by side; `no_state` for those without. Final, so that
-/// a pack of packs, if all are empty, does not inherit one element twice.
-template <class... Reduction>
-struct reductions_beside final : detail::pack<Reduction...> {
-  UNMASK_HD void merge(const reductions_beside& other) {
-    merge(other, std::index_sequence_for<Reduction...>{});
-  }
-
- private:
-  template <std::size_t... I>
-  UNMASK_HD void merge(const reductions_beside& other, std::index_sequence<I...>) {
-    (merge_one<I, Reduction>(other), ...);
-  }
-  template <std::size_t I, class One>
-  UNMASK_HD void merge_one([[maybe_unused]] const reductions_beside& other) {
-    if constexpr (!std::is_same_v<One, no_state>) {
-      detail::get_indexed<I>(*this).merge(detail::get_indexed<I>(other));
-    }
-  }
-};
-
 /// A value of one of several types, as std::variant, but trivially copyable and readable in a
 /// kernel. Default: the first type.
 template <class... T>

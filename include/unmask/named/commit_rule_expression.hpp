@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/decided.hpp>
-#include <unmask/named/any_ranking.hpp>
+#include <unmask/named/families.hpp>
 #include <unmask/named/replay_by_address.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/ascending_step_size.hpp>
@@ -25,40 +25,36 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Placeholder of a calibrated_threshold in an expression, which stores the profile itself: a
-/// profile is larger than all other parts.
-struct calibrated_place {
-  static constexpr statistics required = calibrated_threshold<>::required;
-};
-
-/// One commit rule that is not composed of others.
-using commit_rule_part = choice_of_stage<part_stage::commit_rule,
-                                         threshold,
-                                         tokens_per_step,
-                                         steps_per_block,
-                                         ascending_step_size,
-                                         factor,
-                                         entropy_bound,
-                                         frechet,
-                                         entropy_below,
-                                         moving_threshold,
-                                         finish,
-                                         hierarchical,
-                                         timesteps,
-                                         independent_timesteps,
-                                         at_frontier,
-                                         early_commit,
-                                         steady_leader,
-                                         local_leap,
-                                         adaptive_threshold,
-                                         stable_and_confident,
-                                         running_confidence,
-                                         remdm_loop,
-                                         remdm_conf,
-                                         wino,
-                                         core,
-                                         calibrated_place,
-                                         replay_by_address>;
+/// Commit rules that are not composed of others, at most one of each that keeps a state.
+using commit_rule_family = family_of_stage<part_stage::commit_rule,
+                                           8,
+                                           family_states::shared,
+                                           threshold,
+                                           tokens_per_step,
+                                           steps_per_block,
+                                           ascending_step_size,
+                                           factor,
+                                           entropy_bound,
+                                           frechet,
+                                           entropy_below,
+                                           moving_threshold,
+                                           finish,
+                                           hierarchical,
+                                           timesteps,
+                                           independent_timesteps,
+                                           at_frontier,
+                                           early_commit,
+                                           steady_leader,
+                                           local_leap,
+                                           adaptive_threshold,
+                                           stable_and_confident,
+                                           running_confidence,
+                                           remdm_loop,
+                                           remdm_conf,
+                                           wino,
+                                           core,
+                                           calibrated_threshold<>,
+                                           replayed_commits>;
 
 /// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
 ///
@@ -66,67 +62,47 @@ using commit_rule_part = choice_of_stage<part_stage::commit_rule,
 /// operands, `limit(count)` after the operand of an at_most. At most `capacity` parts, at most
 /// `counters` at_most, at most one calibrated_threshold and at most one part of each type that
 /// keeps a state. Without parts it commits nothing.
-class commit_rule_expression {
+class commit_rule_expression : public commit_rule_family {
  public:
-  static constexpr index_t capacity = 8;
   static constexpr index_t counters = 4;  ///< Most at_most.
+  static constexpr statistics required = named_statistics | commit_rule_family::required;
 
   /// `text_index` is the part's place among those of the policy as written, -1 if not known.
-  void push(const commit_rule_part& operand, index_t text_index = -1) {
-    text_index_[size_] = text_index;
-    parts_[size_++] = operand;
+  void push(const auto& operand, index_t text_index = -1) {
+    commit_rule_family::push(operand, text_index);
     postfix_[length_++] = operation::operand;
-  }
-  void push(const calibrated_threshold<>& profile, index_t text_index = -1) {
-    profile_ = profile;
-    push(calibrated_place{}, text_index);
   }
   void join(bool both) { postfix_[length_++] = both ? operation::both : operation::either; }
   void limit(const commit_limit& most, index_t text_index = -1) {
     limits_[limit_count_++] = {most, text_index};
     postfix_[length_++] = operation::limit;
   }
-  [[nodiscard]] index_t size() const { return size_; }
+  [[nodiscard]] index_t size() const { return count; }
   /// Number of at_most.
   [[nodiscard]] index_t limits() const { return limit_count_; }
   /// The profile used by the part calibrated_threshold; unused without that part.
-  [[nodiscard]] const calibrated_threshold<>& profile() const { return profile_; }
+  [[nodiscard]] const calibrated_threshold<>& profile() const {
+    return large<calibrated_threshold<>>();
+  }
   /// True if that part is there and has no profile yet: a threshold_calibrator makes it of the
   /// first sequence.
   [[nodiscard]] bool needs_profile() const {
-    return holds<calibrated_place>() && !profile_.calibrated();
+    return holds<calibrated_threshold<>>() && !profile().calibrated();
   }
   /// Gives that part its profile.
-  void set_profile(const calibrated_threshold<>& profile) { profile_ = profile; }
-
-  UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
-
-  UNMASK_LIBRARY void check_attention(const model_info& m) const;
-
-  /// The maximum that a part declares; the schedule counts one that is also a schedule.
-  [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
-    std::int64_t most = 0;
-    for (index_t i = 0; i < size_; ++i) {
-      const std::int64_t own =
-          parts_[i].does<&part_traits::idles>() ? 0 : parts_[i].visit([&g](const auto& operand) {
-            return detail::extra_forwards_of(operand, g);
-          });
-      most = own > most ? own : most;
-    }
-    return most;
+  void set_profile(const calibrated_threshold<>& profile) {
+    large<calibrated_threshold<>>() = profile;
   }
 
-  /// True if one of the parts is a `Part`.
-  template <class Part>
-  [[nodiscard]] bool holds() const {
-    bool any = false;
-    for (index_t i = 0; i < size_; ++i) {
-      any = any || parts_[i].template holds<Part>();
-    }
-    return any;
+  /// Whether the expression is true where bit i of `results` is the value of part i, and which part
+  /// decides it. `first_counter` is that of the first at_most.
+  UNMASK_HD decided<bool>
+  decide(std::uint32_t results, auto& counts, index_t first_counter, bool wants_part) const {
+    const evaluated found = evaluate(results, counts, first_counter);
+    return {found.commits, wants_part ? deciding_part(results, found.held_back) : -1};
   }
 
- protected:
+ private:
   enum class operation : std::uint8_t { operand, both, either, limit };
 
   // The value of an expression, and which at_most have held a candidate back: bit k for the k-th.
@@ -176,7 +152,7 @@ class commit_rule_expression {
         const std::uint32_t bit = results >> static_cast<std::uint32_t>(operand) & 1U;
         value = (value & ~(1U << static_cast<std::uint32_t>(height))) |
                 bit << static_cast<std::uint32_t>(height);
-        part[height++] = text_index_[operand++];
+        part[height++] = text_indices[operand++];
       } else if (postfix_[i] == operation::limit) {
         if ((held_back >> static_cast<std::uint32_t>(limit) & 1U) != 0) {
           value &= ~(1U << static_cast<std::uint32_t>(height - 1));
@@ -196,30 +172,10 @@ class commit_rule_expression {
     return height > 0 ? part[0] : -1;
   }
 
-  commit_rule_part parts_[capacity] = {};
-  index_t text_index_[capacity] = {};
   placed<commit_limit> limits_[counters] = {};
   operation postfix_[2 * capacity + counters] = {};
-  index_t size_ = 0;
   index_t limit_count_ = 0;
   index_t length_ = 0;
-  calibrated_threshold<> profile_ = {};
 };
-
-#if UNMASK_DEFINES
-UNMASK_LIBRARY void commit_rule_expression::check(const sequence_shape& g,
-                                                  const model_info& m) const {
-  profile_.check(g);
-  for (index_t i = 0; i < size_; ++i) {
-    parts_[i].visit_on_host([&](const auto& operand) { check_part(operand, g, m); });
-  }
-}
-
-UNMASK_LIBRARY void commit_rule_expression::check_attention(const model_info& m) const {
-  for (index_t i = 0; i < size_; ++i) {
-    parts_[i].visit_on_host([&m](const auto& operand) { detail::check_attention(operand, m); });
-  }
-}
-#endif
 
 }  // namespace unmask

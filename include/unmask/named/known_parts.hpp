@@ -8,11 +8,17 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
-/// The parts of a list without user-defined ones whose stage_of() is another.
+/// The parts of a list; a user-defined one of several stages is in that of its stage_of().
+template <part_stage S, class T>
+struct named_at {
+  using type = type_list<T>;
+};
+template <part_stage S, class P>
+struct named_at<S, of_stage<S, P>> {
+  using type = std::conditional_t<stage_of<P>() == S, type_list<P>, type_list<>>;
+};
 template <part_stage S, class... T>
-typename joined<std::conditional_t<is_one_of<T, own_parts> && stage_of<T>() != S,
-                                   type_list<>,
-                                   type_list<T>>...>::type at_home(type_list<T...>);
+typename joined<typename named_at<S, T>::type...>::type at_home(type_list<T...>);
 
 /// True for the name of a user-defined part of which a policy has one at most: a commit rule whose
 /// state an expression would have once for both.
@@ -25,15 +31,15 @@ template <class... Own>
           ... || false);
 }
 
-/// The parts that have a name, in the order of the help. A family is the list of alternatives of
-/// its choice: a new commit rule is one more type of commit_rule_part, a new schedule one more of
-/// any_schedule. Name, description and arguments of a part are declared in the part.
+/// The parts that have a name, in the order of the help. A new commit rule is one more type of
+/// commit_rule_family, a new schedule one more of schedule_family. Name, description and arguments
+/// of a part are declared in the part.
 using all_parts = typename joined<
     decltype(at_home<part_stage::ranking>(rankings{})),
     type_list<alg_temperature<by_confidence>>,
     decltype(at_home<part_stage::commit_rule>(commit_rules{})),
-    decltype(at_home<part_stage::logits_processor>(logits_processor_list::rule::list{})),
-    decltype(at_home<part_stage::filter>(any_filters::rule::list{})),
+    decltype(at_home<part_stage::logits_processor>(logits_processor_family::list{})),
+    decltype(at_home<part_stage::filter>(filter_family::list{})),
     type_list<temperature, sampling, top_k, top_p, min_p, confidence_after_truncation>,
     token_edits,
     type_list<remask_below, lookahead_by<any_lookahead_score>, drafts, beam>,
@@ -42,7 +48,7 @@ using all_parts = typename joined<
     decltype(at_home<part_stage::cache>(caches{})),
     type_list<key_eviction>,
     layer_rules,
-    decltype(at_home<part_stage::stop>(any_stops::rule::list{}))>::type;
+    decltype(at_home<part_stage::stop>(stop_family::list{}))>::type;
 
 /// Names of commit rules that are made of commit rules.
 inline constexpr std::string_view joining[] = {"any_of", "all_of", "at_most"};

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/any_cache.hpp>
-#include <unmask/named/any_commit_rule.hpp>
 #include <unmask/named/any_draw.hpp>
 #include <unmask/named/any_layer_rule.hpp>
-#include <unmask/named/any_logits_processor.hpp>
-#include <unmask/named/any_ranking.hpp>
-#include <unmask/named/any_schedule.hpp>
+#include <unmask/named/commit_rule_expression.hpp>
+#include <unmask/named/families.hpp>
 #include <unmask/named/policy_text_error.hpp>
 #include <unmask/policy/beam.hpp>
 #include <unmask/policy/drafts.hpp>
@@ -26,18 +23,19 @@ namespace UNMASK_NAMESPACE {
 /// State: that of all parts that a text may name; rows of the previous step, lookahead branches and
 /// memory of the layers only in slots whose sequences needed them.
 struct named_policy
-    : detail::constants_of<detail::type_list<any_ranking,
-                                             any_commit_rule,
+    : detail::constants_of<detail::type_list<ranking_family,
+                                             commit_rule_expression,
                                              any_transform,
-                                             any_logits_processors,
-                                             any_filters,
-                                             any_stops,
-                                             any_cache,
+                                             logits_processor_family,
+                                             filter_family,
+                                             stop_family,
+                                             cache_family,
+                                             eviction_family,
                                              any_layer_rule,
-                                             any_schedule,
+                                             schedule_family,
                                              any_draw,
                                              any_truncation,
-                                             any_edits_tokens,
+                                             token_edit_family,
                                              placed<remask_below>,
                                              placed<lookahead_by<any_lookahead_score>>,
                                              placed<drafts>,
@@ -56,18 +54,19 @@ struct named_policy
                                  row_read{stat::confidence},
                                  row_read{stat::confidence, false}>;
 
-  any_ranking ranking = {};
-  any_commit_rule commit_rule = {};
+  ranking_family ranking = ranking_family(by_confidence{});
+  commit_rule_expression commit_rule = {};
   any_transform transform = {};
-  any_logits_processors logits_processors = {};
-  any_filters filter = {};
-  any_stops stops = {};
-  any_cache cache = {};
+  logits_processor_family logits_processors = {};
+  filter_family filter = {};
+  stop_family stops = {};
+  cache_family cache = {};
+  eviction_family eviction = {};
   any_layer_rule layer_rule = {};
-  any_schedule schedule = {};
+  schedule_family schedule = schedule_family(semi_autoregressive{});
   any_draw draw = {};
   any_truncation truncation = {};
-  any_edits_tokens token_edits = {};
+  token_edit_family token_edits = {};
   placed<remask_below> remask = {{.confidence = 0.0F}};
   placed<lookahead_by<any_lookahead_score>> lookahead = {{.branches = 0}};
   placed<unmask::drafts> drafted = {{.branches = 0}};
@@ -84,7 +83,7 @@ struct named_policy
   }
   /// Index in row_kinds of the statistics that the parts read.
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
-    return commit_rule.compares_now() ? 2 : truncation.truncates_now() ? 1 : 0;
+    return commit_rule.any_does<&part_traits::compares>() ? 2 : truncation.truncates_now() ? 1 : 0;
   }
   /// The statistics that the parts read, but for those of a draw.
   [[nodiscard]] statistics required_now() const {
@@ -118,15 +117,16 @@ struct named_policy
     p.transform = transform;
     p.logits_processors = logits_processors;
     p.cache = cache;
+    p.eviction = eviction;
     p.layer_rule = layer_rule;
     p.truncation = truncation;
-    p.ranking.by = left_to_right{};
-    p.commit_rule.push(again, 0);
-    p.schedule.rule = again;
+    p.ranking.choose(left_to_right{});
+    p.commit_rule.push(replayed_commits(again), 0);
+    p.schedule.choose(replayed_schedule(again));
     p.draw.traced = again;
     p.draw.has_trace = true;
     if (trace.edits) {
-      p.token_edits.push(again, 0);
+      p.token_edits.push(replayed_edits(again), 0);
     }
     p.count = count;
     p.beyond_a_step = "replay";
@@ -134,7 +134,7 @@ struct named_policy
   }
   /// True if layers compute some of the positions only: the engine needs hooks there.
   [[nodiscard]] UNMASK_HD bool layered_now() const {
-    return cache.picks_now() || layer_rule.skips_now();
+    return cache.any_does<&part_traits::picks>() || layer_rule.skips_now();
   }
 
  private:
@@ -150,26 +150,31 @@ struct named_policy
     return (of_part(part_at<I>()) | ...);
   }
 
-  [[nodiscard]] UNMASK_HD const any_ranking& of(const any_ranking*) const { return ranking; }
-  [[nodiscard]] UNMASK_HD const any_commit_rule& of(const any_commit_rule*) const {
+  [[nodiscard]] UNMASK_HD const ranking_family& of(const ranking_family*) const { return ranking; }
+  [[nodiscard]] UNMASK_HD const commit_rule_expression& of(const commit_rule_expression*) const {
     return commit_rule;
   }
   [[nodiscard]] UNMASK_HD const any_transform& of(const any_transform*) const { return transform; }
-  [[nodiscard]] UNMASK_HD const any_logits_processors& of(const any_logits_processors*) const {
+  [[nodiscard]] UNMASK_HD const logits_processor_family& of(const logits_processor_family*) const {
     return logits_processors;
   }
-  [[nodiscard]] UNMASK_HD const any_filters& of(const any_filters*) const { return filter; }
-  [[nodiscard]] UNMASK_HD const any_stops& of(const any_stops*) const { return stops; }
-  [[nodiscard]] UNMASK_HD const any_cache& of(const any_cache*) const { return cache; }
+  [[nodiscard]] UNMASK_HD const filter_family& of(const filter_family*) const { return filter; }
+  [[nodiscard]] UNMASK_HD const stop_family& of(const stop_family*) const { return stops; }
+  [[nodiscard]] UNMASK_HD const cache_family& of(const cache_family*) const { return cache; }
+  [[nodiscard]] UNMASK_HD const eviction_family& of(const eviction_family*) const {
+    return eviction;
+  }
   [[nodiscard]] UNMASK_HD const any_layer_rule& of(const any_layer_rule*) const {
     return layer_rule;
   }
-  [[nodiscard]] UNMASK_HD const any_schedule& of(const any_schedule*) const { return schedule; }
+  [[nodiscard]] UNMASK_HD const schedule_family& of(const schedule_family*) const {
+    return schedule;
+  }
   [[nodiscard]] UNMASK_HD const any_draw& of(const any_draw*) const { return draw; }
   [[nodiscard]] UNMASK_HD const any_truncation& of(const any_truncation*) const {
     return truncation;
   }
-  [[nodiscard]] UNMASK_HD const any_edits_tokens& of(const any_edits_tokens*) const {
+  [[nodiscard]] UNMASK_HD const token_edit_family& of(const token_edit_family*) const {
     return token_edits;
   }
   [[nodiscard]] UNMASK_HD const placed<remask_below>& of(const placed<remask_below>*) const {

@@ -84,6 +84,54 @@ template <class P>
          int{is_in_stage<P, part_stage::stop>()};
 }
 
+/// A user-defined part of several stages, as one of them calls it.
+template <part_stage S, class P>
+struct of_stage : P {};
+
+/// The traits of a part without those that other stages call.
+template <part_stage S, class P>
+[[nodiscard]] consteval part_traits traits_in_stage() {
+  part_traits t = traits_of<P>;
+  const auto elsewhere = [](part_stage other, bool is_in) { return S != other && is_in; };
+  if (elsewhere(part_stage::ranking, is_in_stage<P, part_stage::ranking>())) {
+    t.ranks = t.ranks_by_confidence = t.ranks_by_reduction = false;
+  }
+  if (elsewhere(part_stage::commit_rule, is_in_stage<P, part_stage::commit_rule>())) {
+    t.commits = t.costs = t.has_cost = t.needs_spans = t.anchors = t.follows_confidence = false;
+    t.filter = t.reduces = t.reviews = t.stops = t.reads_ahead = false;
+    t.processes_logits = t.visits_rows = t.names_tokens = false;
+    t.remasks_least = t.reconsiders = t.shadows = false;
+  }
+  if (elsewhere(part_stage::logits_processor, is_in_stage<P, part_stage::logits_processor>())) {
+    t.processes_logits = t.visits_rows = t.names_tokens = t.restricts = false;
+  }
+  if (elsewhere(part_stage::filter, is_in_stage<P, part_stage::filter>())) {
+    t.filter = false;
+  }
+  if (elsewhere(part_stage::schedule, is_in_stage<P, part_stage::schedule>())) {
+    t.schedules = t.decides_one_block = t.paces = t.idles = t.verifies = false;
+    t.ends_blocks = t.reaches = t.grows = t.rewrites_blocks = false;
+  }
+  if (elsewhere(part_stage::cache, is_in_stage<P, part_stage::cache>())) {
+    t.caches = t.reviews = false;
+  }
+  if (elsewhere(part_stage::stop, is_in_stage<P, part_stage::stop>())) {
+    t.stops = false;
+  }
+  return t;
+}
+
+}  // namespace unmask::detail
+
+namespace UNMASK_NAMESPACE {
+
+template <part_stage S, class P>
+inline constexpr part_traits traits_of<detail::of_stage<S, P>> = detail::traits_in_stage<S, P>();
+
+}  // namespace unmask
+
+namespace UNMASK_NAMESPACE::detail {
+
 /// The rules for such a part.
 template <class P>
 consteval void check_own_part() {

@@ -70,13 +70,18 @@ std::conditional_t<((declares_required<P> && __is_trivially_copyable(P)) && ... 
     proper_parts(type_list<P...>);
 using proper_own_parts = decltype(proper_parts(own_parts{}));
 
+/// The type of a user-defined part in the list of a stage.
+template <part_stage S, class P>
+using part_of_stage = std::conditional_t<(stages_by_name<P>() > 1), of_stage<S, P>, P>;
+
 template <part_stage S, class List>
 struct own_of;
 template <part_stage S, class... P>
 struct own_of<S, type_list<P...>> {
   static_assert(checked_list<own_parts>::is_checked);
-  using type =
-      typename joined<std::conditional_t<is_in_stage<P, S>(), type_list<P>, type_list<>>...>::type;
+  using type = typename joined<
+      std::conditional_t<is_in_stage<P, S>(), type_list<part_of_stage<S, P>>, type_list<>>...>::
+      type;
 };
 
 template <class List, class... T>
@@ -84,6 +89,13 @@ struct choice_beside;
 template <class... Own, class... T>
 struct choice_beside<type_list<Own...>, T...> {
   using type = choice_of<T..., Own...>;
+};
+
+template <index_t Most, family_states States, class List, class... T>
+struct family_beside;
+template <index_t Most, family_states States, class... Own, class... T>
+struct family_beside<Most, States, type_list<Own...>, T...> {
+  using type = family<Most, States, T..., Own...>;
 };
 
 template <class... P>
@@ -150,6 +162,10 @@ namespace {
 /// User-defined parts of a stage.
 template <part_stage S>
 using own_parts_of = typename detail::own_of<S, detail::proper_own_parts>::type;
+
+/// A family of T and of the user-defined parts of the stage.
+template <part_stage S, index_t Most, family_states States, class... T>
+using family_of_stage = typename detail::family_beside<Most, States, own_parts_of<S>, T...>::type;
 
 /// A choice of T and of the user-defined parts of the stage.
 template <part_stage S, class... T>

@@ -13,23 +13,29 @@ namespace UNMASK_NAMESPACE::detail::table {
 using parts = named_policy&;
 using values = const argument_values&;
 
-using rankings = any_ranking::rules::list;
-/// The commit rules, with calibrated_threshold for calibrated_place.
+/// alg_temperature has one name for all its orders.
+template <class T>
+inline constexpr bool is_with_temperature = false;
+template <class R>
+inline constexpr bool is_with_temperature<alg_temperature<R>> = true;
 template <class... T>
-type_list<std::conditional_t<std::is_same_v<T, calibrated_place>, calibrated_threshold<>, T>...>
-    with_profile(type_list<T...>);
+typename joined<std::conditional_t<is_with_temperature<T>, type_list<>, type_list<T>>...>::type
+    but_with_temperature(type_list<T...>);
+using rankings = decltype(but_with_temperature(ranking_family::list{}));
 /// Those of a list that have a name: all but the replay of a trace, which is read with its file.
 template <class... T>
-typename joined<
-    std::conditional_t<std::is_same_v<T, replay_by_address>, type_list<>, type_list<T>>...>::type
-    but_replays(type_list<T...>);
-using commit_rules = decltype(with_profile(but_replays(commit_rule_part::list{})));
-using schedules = decltype(but_replays(any_schedule::rules::list{}));
-using token_edits = decltype(but_replays(any_edits_tokens::rule::list{}));
+typename joined<std::conditional_t<std::is_same_v<T, replayed_commits> ||
+                                       std::is_same_v<T, replayed_schedule> ||
+                                       std::is_same_v<T, replayed_edits>,
+                                   type_list<>,
+                                   type_list<T>>...>::type but_replays(type_list<T...>);
+using commit_rules = decltype(but_replays(commit_rule_family::list{}));
+using schedules = decltype(but_replays(schedule_family::list{}));
+using token_edits = decltype(but_replays(token_edit_family::list{}));
 /// The caches and the layer rules; the first alternative means none.
 template <class First, class... T>
 type_list<T...> but_the_first(type_list<First, T...>);
-using caches = decltype(but_the_first(any_cache::rules::list{}));
+using caches = cache_family::list;
 using layer_rules = decltype(but_the_first(any_layer_rule::rules::list{}));
 
 template <class Part, class List>
@@ -43,11 +49,9 @@ inline constexpr std::string_view lookahead_scores = "by_confidence|by_margin|by
 inline constexpr std::string_view features = "hidden|input|query|key|value";
 
 // Number of tracked or probed tokens that the parts of a list need together.
-[[nodiscard]] inline index_t sum_of(const logits_processor_list& l, const auto& of) {
+[[nodiscard]] inline index_t sum_of(const logits_processor_family& l, const auto& of) {
   index_t sum = 0;
-  for (index_t i = 0; i < l.count; ++i) {
-    sum += l.rules[i].visit_on_host(of);
-  }
+  l.each([&](const auto& part, index_t) { sum += of(part); });
   return sum;
 }
 
@@ -67,7 +71,7 @@ void put_only(placed<P>& place, parts p, values v, const P& part) {
   place = {part, p.count};
 }
 
-inline void process(parts p, values v, const logits_processor_list::rule& part) {
+void process(parts p, values v, const auto& part) {
   const auto fail_above = [&v](index_t count, index_t most, const char* what) {
     if (count > most) {
       v.fail("a policy by name has at most " + std::to_string(most) + " " + what + ", got " +
@@ -75,7 +79,7 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
     }
   };
   fail_above(p.logits_processors.count + 1,
-             logits_processor_list::capacity,
+             logits_processor_family::capacity,
              "parts that edit or probe tokens");
   p.logits_processors.push(part, p.count);
   const auto tracked = [](const auto& r) {
@@ -96,60 +100,76 @@ inline void process(parts p, values v, const logits_processor_list::rule& part) 
     }
   };
   fail_above(sum_of(p.logits_processors, tracked),
-             logits_processor_list::most_tracked,
+             logits_processor_family::most_tracked,
              "tokens tracked at a position");
   fail_above(sum_of(p.logits_processors, probed),
-             logits_processor_list::most_probed,
+             logits_processor_family::most_probed,
              "tokens probed at a position");
+}
+
+/// The type of a part in the list of a stage: another one for a user-defined part of several.
+template <part_stage S, class P>
+using stored = std::conditional_t<is_one_of<P, proper_own_parts>, part_of_stage<S, P>, P>;
+template <part_stage S, class P, class List>
+inline constexpr bool is_in = is_one_of<stored<S, P>, List>;
+template <part_stage S, class P>
+[[nodiscard]] stored<S, P> in_stage(const P& part) {
+  if constexpr (std::is_same_v<stored<S, P>, P>) {
+    return part;
+  } else {
+    return {part};
+  }
 }
 
 /// Stores a part in each stage that has it: a user-defined part may be in several.
 template <class P>
 void put(parts p, values v, const P& part) {
-  constexpr bool is_in_a_stage = is_one_of<P, rankings> || is_one_of<P, commit_rules> ||
-                                 is_one_of<P, logits_processor_list::rule::list> ||
-                                 is_one_of<P, any_stops::rule::list> || is_one_of<P, schedules> ||
-                                 is_one_of<P, caches> || is_one_of<P, any_filters::rule::list>;
-  if constexpr (is_one_of<P, rankings>) {
-    p.ranking.by = part;
+  constexpr bool ranks = is_in<part_stage::ranking, P, rankings>;
+  constexpr bool commits = is_in<part_stage::commit_rule, P, commit_rules>;
+  constexpr bool edits = is_in<part_stage::logits_processor, P, logits_processor_family::list>;
+  constexpr bool stops = is_in<part_stage::stop, P, stop_family::list>;
+  constexpr bool schedules_ = is_in<part_stage::schedule, P, schedules>;
+  constexpr bool caches_ = is_in<part_stage::cache, P, caches>;
+  constexpr bool filters = is_in<part_stage::filter, P, filter_family::list>;
+  if constexpr (ranks) {
+    p.ranking.choose(in_stage<part_stage::ranking>(part), p.count);
   }
-  if constexpr (is_one_of<P, commit_rules>) {
+  if constexpr (commits) {
     if (p.commit_rule.size() == commit_rule_expression::capacity) {
       v.fail("a commit rule has at most " + std::to_string(commit_rule_expression::capacity) +
              " parts, got another: " + std::string(P::label.name));
     }
-    p.commit_rule.push(part, p.count);
+    p.commit_rule.push(in_stage<part_stage::commit_rule>(part), p.count);
   }
-  if constexpr (is_one_of<P, logits_processor_list::rule::list>) {
+  if constexpr (edits) {
     if constexpr (!std::is_same_v<position_state_of<P>, no_state>) {
       bool there = sum_of(p.logits_processors, [](const auto& r) -> index_t {
                      return traits_of<std::remove_cvref_t<decltype(r)>>.remembers ? 1 : 0;
                    }) > 0;
       v.take_only(there, "part with credit");
     }
-    process(p, v, part);
+    process(p, v, in_stage<part_stage::logits_processor>(part));
   }
-  if constexpr (is_one_of<P, any_stops::rule::list>) {
-    if (p.stops.count == any_stops::capacity) {
-      v.fail("a policy by name has at most " + std::to_string(any_stops::capacity) +
+  if constexpr (stops) {
+    if (p.stops.count == stop_family::capacity) {
+      v.fail("a policy by name has at most " + std::to_string(stop_family::capacity) +
              " stops, got another: " + std::string(P::label.name));
     }
-    p.stops.push(part, p.count);
+    p.stops.push(in_stage<part_stage::stop>(part), p.count);
   }
-  if constexpr (is_one_of<P, schedules>) {
-    p.schedule.rule = part;
-    p.schedule.text_index = p.count;
+  if constexpr (schedules_) {
+    p.schedule.choose(in_stage<part_stage::schedule>(part), p.count);
     if constexpr (block_rewriting<P>) {
       p.commit_rule.push(tokens_per_step{0}, p.count);
     }
   }
-  if constexpr (is_one_of<P, caches>) {
-    p.cache.rule = part;
+  if constexpr (caches_) {
+    p.cache.choose(in_stage<part_stage::cache>(part), p.count);
   }
-  if constexpr (is_one_of<P, any_filters::rule::list>) {
-    push_only(p.filter, v, part, p.count);
+  if constexpr (filters) {
+    push_only(p.filter, v, in_stage<part_stage::filter>(part), p.count);
   }
-  if constexpr (is_in_a_stage) {
+  if constexpr (ranks || commits || edits || stops || schedules_ || caches_ || filters) {
     return;
   } else if constexpr (truncating<P>) {
     p.truncation.has_rules = true;
@@ -171,10 +191,11 @@ void put(parts p, values v, const P& part) {
   } else if constexpr (std::is_same_v<P, canvas>) {
     p.draw.has_canvas = p.transform.has_canvas = true;
     p.draw.noise = p.transform.of_canvas = part;
-    p.schedule.rule = single_block{};
+    p.schedule.choose(single_block{});
   } else if constexpr (std::is_same_v<P, key_eviction>) {
-    v.take_only(p.cache.drops_keys, P::label.name);
-    p.cache.dropped = part;
+    bool there = p.eviction.count > 0;
+    v.take_only(there, P::label.name);
+    p.eviction.choose(part, p.count);
   } else {
     static_assert(is_one_of<P, type_list<>>, "put() has no place for a part of this type");
   }
@@ -220,8 +241,14 @@ struct entry_of<alg_temperature<Order>> {
   static void add(parts p, values v) {
     alg_temperature<Order> part{};
     v.fill(part, 1);
-    p.ranking = {any_ranking::rules::at(static_cast<std::size_t>(v.number(0))),
-                 v.checked_part(part).temperature};
+    const float t = v.checked_part(part).temperature;
+    const auto choose = [&]<class... R>(type_list<R...>) {
+      std::size_t at = 0;
+      ((at++ == static_cast<std::size_t>(v.number(0)) ? p.ranking.choose(alg_temperature<R>{{}, t})
+                                                      : void()),
+       ...);
+    };
+    choose(type_list<by_confidence, by_margin, by_entropy, left_to_right>{});
   }
 };
 

@@ -75,4 +75,43 @@ static_assert(commit_rule<replay_by_address> && token_editing<replay_by_address>
               stopping<replay_by_address> && reaching<replay_by_address> &&
               growing<replay_by_address>);
 
+/// Its schedule alone: a part of a family has the functions of that family only.
+struct replayed_schedule : private replay_by_address {
+  replayed_schedule() = default;
+  explicit replayed_schedule(const replay_by_address& all)
+      : replay_by_address(all) {}
+  using replay_by_address::begin_length;
+  using replay_by_address::check;
+  using replay_by_address::extra_forwards;
+  using replay_by_address::moves_text;
+  using replay_by_address::paces;
+  using replay_by_address::reach;
+  using replay_by_address::required;
+  using replay_by_address::rewrite_block;
+  using replay_by_address::rewrites_blocks;
+  using replay_by_address::rewrites_blocks_now;
+  using replay_by_address::schedule;
+  [[nodiscard]] UNMASK_HD bool edits_tokens_now() const { return rewrites_blocks_now(); }
+};
+/// Its commit rule alone.
+struct replayed_commits : private replay_by_address {
+  replayed_commits() = default;
+  explicit replayed_commits(const replay_by_address& all)
+      : replay_by_address(all) {}
+  using replay_by_address::check;
+  using replay_by_address::commits;
+  using replay_by_address::extra_forwards;
+  using replay_by_address::required;
+};
+/// Its edits alone.
+struct replayed_edits : private replay_by_address {
+  replayed_edits() = default;
+  explicit replayed_edits(const replay_by_address& all)
+      : replay_by_address(all) {}
+  using replay_by_address::check;
+  using replay_by_address::edit_token;
+  using replay_by_address::extra_forwards;
+  using replay_by_address::required;
+};
+
 }  // namespace unmask

@@ -125,7 +125,8 @@ template <class Policy>
 #define UNMASK_STAGE(Name, Does, Function)                                                         \
   detail::for_each_part<Policy, &part_traits::Does>([&](auto at) {                                 \
     constexpr std::size_t I = decltype(at)::value;                                                 \
-    const bool is_in = detail::is_active(p.template part_at<I>(), asked<active_parts::Name>{});    \
+    const bool is_in = detail::is_active<&part_traits::Does>(p.template part_at<I>(),              \
+                                                             asked<active_parts::Name>{});         \
     all.in[active_parts::Name] |= (is_in ? 1U : 0U) << I;                                          \
     all.used |= (is_in ? std::uint64_t{1} : 0) << active_parts::Name;                              \
   });
@@ -135,8 +136,7 @@ template <class Policy>
 }
 #undef UNMASK_STAGES
 
-/// Calls use(std::integral_constant<std::size_t, I>{}) for each part I that uses a stage, in
-/// written order.
+/// Calls use(visited) for each part that uses a stage, in written order.
 template <active_parts::stage Stage, class Policy, class Use>
 UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& m, const Use& use) {
   detail::for_each_part<Policy, active_parts::trait[Stage]>([&](auto at) {
@@ -145,7 +145,7 @@ UNMASK_HD void for_each_active_part([[maybe_unused]] const slot_memory<Policy>& 
         return;
       }
     }
-    use(at);
+    detail::visit_part<decltype(at)::value, active_parts::trait[Stage]>(*m.policy, use);
   });
 }
 

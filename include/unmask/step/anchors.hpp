@@ -7,24 +7,30 @@
 /// Empty for policies without such a part.
 namespace UNMASK_NAMESPACE::step {
 
-/// The part that defines the anchors.
+/// Largest distance of the parts that mark anchors; -1 without any.
 template <class Policy>
-[[nodiscard]] UNMASK_HD const auto& anchoring_of(const slot_memory<Policy>& m) {
-  return m.policy->template part_at<detail::part_that<Policy, &part_traits::anchors>>();
+[[nodiscard]] UNMASK_HD index_t anchor_radius(const slot_memory<Policy>& m) {
+  index_t most = -1;
+  detail::visit_parts<&part_traits::anchors>(
+      *m.policy, [&](const auto& v) { most = math::max(most, v.part.anchor_radius()); });
+  return most;
 }
 
 /// Marks the anchors among the scored positions, before the commit rule changes roles. Read after
 /// the barrier of store_ranks().
 template <class Policy>
 UNMASK_HD void anchor(const auto& t, const slot_memory<Policy>& m) {
-  const auto& part = anchoring_of(m);
-  if (part.anchor_radius() < 0) {
+  if (anchor_radius(m) < 0) {
     return;
   }
-  using part_type = std::remove_cvref_t<decltype(part)>;
   for (index_t i = t.lane(); i < m.status->next.score.size(); i += t.lanes()) {
     const bool counts = m.roles[i] == role::candidate || m.roles[i] == role::ranked_last;
-    m.anchors[i] = counts && part.anchors(candidate_at(m, i).template as<part_type::required>());
+    bool is_one = false;
+    detail::visit_parts<&part_traits::anchors>(*m.policy, [&](const auto& v) {
+      using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+      is_one = is_one || v.part.anchors(candidate_at(m, i).template as<part_type::required>());
+    });
+    m.anchors[i] = counts && is_one;
   }
 }
 

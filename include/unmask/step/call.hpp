@@ -11,6 +11,21 @@
 /// the part declared and with its own state: a part that reads more does not compile.
 namespace UNMASK_NAMESPACE::step {
 
+/// The step reduction of a visited part among those of a policy.
+template <class At>
+[[nodiscard]] UNMASK_HD auto& reduction_of(auto& all, [[maybe_unused]] no_state& none) {
+  using part_type = typename At::type;
+  if constexpr (std::is_same_v<step_reduction_of<part_type>, no_state>) {
+    return none;
+  } else if constexpr (At::in_family) {
+    using family = typename At::family_type;
+    return family::template reduction_of<part_type>(
+        detail::get_indexed<At::index, step_reduction_of<family>>(all));
+  } else {
+    return detail::get_indexed<At::index, step_reduction_of<part_type>>(all);
+  }
+}
+
 /// Context of part I for one position (`cell`) of one sequence.
 template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD part_context<typename Policy::template part_type<I>>
@@ -22,15 +37,39 @@ context_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
           at};
 }
 
-/// Index of part I among the parts as written.
-template <std::size_t I, class Policy>
-[[nodiscard]] UNMASK_HD index_t text_index_of([[maybe_unused]] const Policy& p) {
-  if constexpr (requires { p.template part_at<I>().text_index; }) {
-    return p.template part_at<I>().text_index;
+/// State of the sequence of a visited part.
+template <class At, class Policy>
+[[nodiscard]] UNMASK_HD auto& sequence_state_at(const At& v, const slot_memory<Policy>& m) {
+  using part_type = typename At::type;
+  using state = sequence_state_of<part_type>;
+  if constexpr (At::in_family) {
+    using family = typename At::family_type;
+    return family::template state_of<part_type, state>(
+        detail::get_indexed<At::index, sequence_state_of<family>>(*m.sequence), v.value, v.none);
   } else {
-    return static_cast<index_t>(I);
+    return detail::get_indexed<At::index, state>(*m.sequence);
   }
 }
+
+/// Context of a visited part.
+template <class At, class Policy>
+[[nodiscard]] UNMASK_HD part_context<typename At::type>
+context_of(const At& v, const slot_memory<Policy>& m, index_t cell, const step_info& at) {
+  using part_type = typename At::type;
+  if constexpr (At::in_family) {
+    using family = typename At::family_type;
+    constexpr std::size_t I = At::index;
+    return {family::template state_of<part_type, position_state_of<part_type>>(
+                detail::get_indexed<I, position_state_of<family>>(m.cells[cell]), v.value, v.none),
+            sequence_state_at(v, m),
+            reduction_of<At>(*m.step_reductions, v.none),
+            at};
+  } else {
+    return context_of<At::index>(m, cell, at);
+  }
+}
+
+using detail::text_index_of;
 
 namespace call {
 
@@ -49,11 +88,13 @@ template <class Part>
 template <class Policy>
 [[nodiscard]] UNMASK_HD float
 score(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::ranks>;
-  using part_type = typename Policy::template part_type<I>;
-  auto context = context_of<I>(m, m.cell_of(c.position), at);
-  const auto narrow = c.template as<part_type::required>();
-  return call::score(m.policy->template part_at<I>(), narrow, context);
+  float found = 0.0F;
+  detail::visit_parts<&part_traits::ranks>(*m.policy, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+    auto context = context_of(v, m, m.cell_of(c.position), at);
+    found = call::score(v.part, c.template as<part_type::required>(), context);
+  });
+  return found;
 }
 
 /// Number of parts of the policy in each stage.
@@ -79,27 +120,25 @@ template <class Policy>
                                    const candidate<Policy::required>& c) {
   static_assert(stages<Policy>::costs == 1,
                 "a commit rule may contain one part with a cost, not two");
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::costs>;
-  const auto narrow = c.template as<Policy::template part_type<I>::required>();
-  return m.policy->template part_at<I>().cost(narrow);
+  float sum = 0.0F;  // the same for all parts that have one
+  detail::visit_parts<&part_traits::costs>(*m.policy, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+    sum = v.part.cost(c.template as<part_type::required>());
+  });
+  return sum;
 }
 
-/// Calls the stopping parts in written order; the first one that ends the sequence decides. Parts
-/// that wrap several are all asked, because those that they wrap may be written in another order.
+/// Calls the stopping parts; the first one as written that ends the sequence decides.
 template <class Policy>
 [[nodiscard]] UNMASK_HD ending stop(const slot_memory<Policy>& m, const step_info& at) {
   decided<ending> first{ending::running, -1};
-  for_each_active_part<active_parts::stops_now>(m, [&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    const auto& p = m.policy->template part_at<I>();
-    auto context = context_of<I>(m, 0, at);
-    if constexpr (requires { p.stop_by(m.state->view, context); }) {
-      const decided<ending> found =
-          apart<Policy>([&] { return p.stop_by(m.state->view, context); });
-      const bool is_first = first.result == ending::running || found.part < first.part;
-      first = found.result != ending::running && is_first ? found : first;
-    } else if (first.result == ending::running) {
-      first.result = apart<Policy>([&] { return p.stop(m.state->view, context); });
+  for_each_active_part<active_parts::stops_now>(m, [&](const auto& v) {
+    if (first.result == ending::running || v.text_index < first.part) {
+      const ending e = apart<Policy>([&] {
+        auto context = context_of(v, m, 0, at);
+        return v.part.stop(m.state->view, context);
+      });
+      first = e == ending::running ? first : decided<ending>{e, v.text_index};
     }
   });
   return first.result;
@@ -115,10 +154,8 @@ template <class Policy>
   if (e == ending::eos_token) {
     end = math::min(end, detail::end_at_eos(q));
   }
-  detail::for_each_part<Policy, &part_traits::stops>([&](auto part) {
-    const auto& p = m.policy->template part_at<decltype(part)::value>();
-    end = math::min(end, detail::answer_end_of(p, q));
-  });
+  detail::visit_parts<&part_traits::stops>(
+      *m.policy, [&](const auto& v) { end = math::min(end, detail::answer_end_of(v.part, q)); });
   return end;
 }
 
@@ -126,9 +163,10 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void schedule(const slot_memory<Policy>& m, plan& next, const step_info& at) {
   if constexpr (stages<Policy>::schedules > 0) {
-    constexpr std::size_t I = detail::part_that<Policy, &part_traits::schedules>;
-    auto context = context_of<I>(m, 0, at);
-    m.policy->template part_at<I>().schedule(m.state->view, next, context);
+    detail::visit_parts<&part_traits::schedules>(*m.policy, [&](const auto& v) {
+      auto context = context_of(v, m, 0, at);
+      v.part.schedule(m.state->view, next, context);
+    });
   } else {
     no_state none;
     part_context<semi_autoregressive> context{none, m.state->fallback_schedule, none, at};
@@ -143,28 +181,26 @@ UNMASK_HD void replan([[maybe_unused]] const slot_memory<Policy>& m,
                       [[maybe_unused]] plan& next,
                       [[maybe_unused]] const step_info& at,
                       [[maybe_unused]] bool keeps) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::replans>;
-  if constexpr (I < Policy::part_total) {
-    auto context = context_of<I>(m, 0, at);
-    const sequence_state_of<typename Policy::template part_type<I>> before = context.sequence;
-    m.policy->template part_at<I>().replan(m.state->view, next, context);
+  detail::visit_parts<&part_traits::replans>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, 0, at);
+    const auto before = context.sequence;
+    v.part.replan(m.state->view, next, context);
     if (!keeps) {
       context.sequence = before;
     }
-  }
+  });
 }
 
 /// Collects the tracked tokens of all parts for one position, masked or committed.
 template <mark What, class Policy>
 UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
-  for_each_active_part<active_parts::tracks_now>(m, [&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    using part_type = typename Policy::template part_type<I>;
+  for_each_active_part<active_parts::tracks_now>(m, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
     if constexpr (What == mark::masked || processing_committed<part_type> ||
                   block_rewriting<part_type>) {
-      auto context = context_of<I>(m, cell, at);
-      m.policy->template part_at<I>().track(list, context);
+      auto context = context_of(v, m, cell, at);
+      v.part.track(list, context);
     }
   });
 }
@@ -176,30 +212,32 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
                        revisable_row<Policy::required>& row,
                        index_t cell,
                        const step_info& at) {
-  for_each_active_part<active_parts::processes_now>(m, [&](auto turn) {
-    constexpr std::size_t I = decltype(turn)::value;
-    using part_type = typename Policy::template part_type<I>;
-    const part_type& part = m.policy->template part_at<I>();
+  index_t written = 0;  // by the probes of a family
+  for_each_active_part<active_parts::processes_now>(m, [&](const auto& v) {
+    using visited = std::remove_cvref_t<decltype(v)>;
+    using part_type = typename visited::type;
     if constexpr (probing<part_type> && What == mark::masked) {
-      auto context = context_of<I>(m, cell, at);
+      auto context = context_of(v, m, cell, at);
       narrowed_row<part_type::required, Policy::required, detail::declares_tracks<part_type>>
           narrow{row};
       const index_t i = at.position - m.status->next.score.first;
-      token_probability* const out =
-          m.probed + i * Policy::probes + detail::probes_before<Policy, I>;
-      const index_t count = part.probe(narrow, context, out);
+      token_probability* const out = m.probed + i * Policy::probes +
+                                     detail::probes_before<Policy, visited::index> +
+                                     (visited::in_family ? written : 0);
+      const index_t count = v.part.probe(narrow, context, out);
       for (index_t k = 0; k < count; ++k) {
         out[k].slot = m.slot;
         out[k].position = at.position;
         out[k].step = at.step - m.spared();
       }
+      written += count;
     }
     if constexpr (logits_processor<part_type> &&
                   (What == mark::masked || processing_committed<part_type>)) {
-      auto context = context_of<I>(m, cell, at);
+      auto context = context_of(v, m, cell, at);
       narrowed_row<part_type::required, Policy::required, detail::declares_tracks<part_type>>
           narrow{row};
-      part.process(narrow, context);
+      v.part.process(narrow, context);
     }
   });
 }
@@ -207,19 +245,24 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
 /// True if every part allows a token at a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool allows(const Policy& p, token_id token, const step_info& at) {
-  return !detail::any_part<Policy, &part_traits::restricts>(
-      [&](auto part) { return !p.template part_at<decltype(part)::value>().allows(token, at); });
+  bool all = true;
+  detail::visit_parts<&part_traits::restricts>(
+      p, [&](const auto& v) { all = all && v.part.allows(token, at); });
+  return all;
 }
 
 /// True if every part allows a token that is about to be written at a position.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 admits(const slot_memory<Policy>& m, index_t position, token_id token, const step_info& at) {
-  return !detail::any_part<Policy, &part_traits::gates>([&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    auto context = context_of<I>(m, m.cell_of(position), at);
-    return !m.policy->template part_at<I>().admits(position, token, context);
+  bool all = true;
+  detail::visit_parts<&part_traits::gates>(*m.policy, [&](const auto& v) {
+    if (all) {
+      auto context = context_of(v, m, m.cell_of(position), at);
+      all = v.part.admits(position, token, context);
+    }
   });
+  return all;
 }
 
 /// True if some part filters candidates.
@@ -235,28 +278,18 @@ filter_between(const slot_memory<Policy>& m,
                const neighbours<Policy::required>& beside,
                const step_info& at) {
   decided<filter_result> strictest{filter_result::keep, -1};
-  for_each_active_part<active_parts::filters_now>(m, [&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    using part_type = typename Policy::template part_type<I>;
+  for_each_active_part<active_parts::filters_now>(m, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
     constexpr statistics seen = part_type::required;
-    const part_type& p = m.policy->template part_at<I>();
-    auto context = context_of<I>(m, m.cell_of(c.position), at);
+    auto context = context_of(v, m, m.cell_of(c.position), at);
     const auto narrow = c.template as<seen>();
-    decided<filter_result> wanted{filter_result::keep, text_index_of<I>(*m.policy)};
+    decided<filter_result> wanted{filter_result::keep, v.text_index};
     if constexpr (detail::filters_alone<part_type>) {
-      if constexpr (requires { p.filter_by(narrow, context); }) {
-        wanted = p.filter_by(narrow, context);
-      } else {
-        wanted.result = p.filter(narrow, context);
-      }
+      wanted.result = v.part.filter(narrow, context);
     } else {
       const neighbours<seen> near{beside.left.template as<seen>(),
                                   beside.right.template as<seen>()};
-      if constexpr (requires { p.filter_by(narrow, near, context); }) {
-        wanted = p.filter_by(narrow, near, context);
-      } else {
-        wanted.result = p.filter(narrow, near, context);
-      }
+      wanted.result = v.part.filter(narrow, near, context);
     }
     strictest = wanted.result > strictest.result ? wanted : strictest;
   });
@@ -286,22 +319,17 @@ template <class Policy>
                                                     const candidate<Policy::required>& c,
                                                     const step_info& at) {
   decided<verdict> found{verdict::keep, -1};
-  static_cast<void>(detail::any_part<Policy, &part_traits::edits_tokens>([&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    const auto& p = m.policy->template part_at<I>();
-    auto context = context_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<Policy::template part_type<I>::required>();
-    decided<verdict> v{verdict::keep, text_index_of<I>(*m.policy)};
-    if constexpr (requires { p.edit_token_by(narrow, context); }) {
-      v = p.edit_token_by(narrow, context);
-    } else {
-      v.result = p.edit_token(narrow, context);
+  detail::visit_parts<&part_traits::edits_tokens>(*m.policy, [&](const auto& v) {
+    if (found.part < 0 && found.result == verdict::keep) {
+      using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+      auto context = context_of(v, m, m.cell_of(c.position), at);
+      const auto narrow = c.template as<part_type::required>();
+      const verdict wanted = v.part.edit_token(narrow, context);
+      const bool decides =
+          wanted == verdict::replace || (wanted == verdict::remask && at.may_remask);
+      found = decides ? decided<verdict>{wanted, v.text_index} : found;
     }
-    const bool decides =
-        v.result == verdict::replace || (v.result == verdict::remask && at.may_remask);
-    found = decides ? v : found;
-    return decides;
-  }));
+  });
   return found;
 }
 
@@ -309,10 +337,13 @@ template <class Policy>
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::verifies>;
-  auto context = context_of<I>(m, m.cell_of(c.position), at);
-  const auto narrow = c.template as<Policy::template part_type<I>::required>();
-  return m.policy->template part_at<I>().accepts(narrow, context);
+  bool stands = true;
+  detail::visit_parts<&part_traits::verifies>(*m.policy, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+    auto context = context_of(v, m, m.cell_of(c.position), at);
+    stands = v.part.accepts(c.template as<part_type::required>(), context);
+  });
+  return stands;
 }
 
 /// Calls the renoising part for the next token of a position that is not committed or, with `last`,

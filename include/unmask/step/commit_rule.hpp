@@ -77,15 +77,21 @@ struct expression {
                                                        const rank_info_of<Policy>& s,
                                                        const step_info& at,
                                                        auto& counts) {
+    std::uint32_t results = 0;
+    if (counts.is_there) {
+      detail::visit_part<I, &part_traits::commits>(*m.policy, [&](const auto& v) {
+        using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+        auto context = context_of(v, m, m.cell_of(c.position), at);
+        const auto narrow = c.template as<part_type::required>();
+        results |= (call::commits(v.part, narrow, s, context) ? 1U : 0U)
+                   << static_cast<std::uint32_t>(v.value);
+      });
+    }
     const E& part = m.policy->template part_at<I>();
-    auto context = context_of<I>(m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<E::required>();
-    if constexpr (requires { part.commits_by(narrow, s, context, counts, 0, true); }) {
-      return part.commits_by(
-          narrow, s, context, counts, counters_before<Policy, I>, m.reasons != nullptr);
+    if constexpr (requires { part.decide(results, counts, 0, true); }) {
+      return part.decide(results, counts, counters_before<Policy, I>, m.reasons != nullptr);
     } else {
-      return {counts.is_there && call::commits(part, narrow, s, context),
-              text_index_of<I>(*m.policy)};
+      return {results != 0, text_index_of<I>(*m.policy)};
     }
   }
 };

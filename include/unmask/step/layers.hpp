@@ -57,6 +57,14 @@ template <class Policy>
   return row;
 }
 
+template <class Policy>
+[[nodiscard]] UNMASK_HD step_info info_of_row(const slot_memory<Policy>& m, const layer_row& row) {
+  const bool scored = m.status->next.score.contains(row.target);
+  step_info at = scored ? info_of(*m.state, m.status->next, row.target) : info_of(*m.state);
+  at.position = row.target;
+  return at;
+}
+
 /// Calls `use(part, context)` with the context of part I for a row.
 template <std::size_t I, class Policy>
 UNMASK_HD auto with_context(const slot_memory<Policy>& m,
@@ -64,9 +72,7 @@ UNMASK_HD auto with_context(const slot_memory<Policy>& m,
                             const auto& step_reduction,
                             const auto& use) {
   using part_type = typename Policy::template part_type<I>;
-  const bool scored = m.status->next.score.contains(row.target);
-  step_info at = scored ? info_of(*m.state, m.status->next, row.target) : info_of(*m.state);
-  at.position = row.target;
+  const step_info at = info_of_row(m, row);
   const position_state_of<part_type> start{};
   const position_state_of<part_type>& state =
       row.masked
@@ -140,10 +146,11 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
   if constexpr (Policy::caches) {
     if (caches_now(m)) {
       apart<Policy>([&] {
-        constexpr std::size_t I = layers::cache_index<Policy>;
-        auto context = context_of<I>(m, 0, at);
         next.refresh = true;
-        m.policy->template part_at<I>().set_query(m.state->view, next, context);
+        detail::visit_parts<&part_traits::caches>(*m.policy, [&](const auto& v) {
+          auto context = context_of(v, m, 0, at);
+          v.part.set_query(m.state->view, next, context);
+        });
         const index_t shift = next.logits_shift;
         range& r = next.query;
         r.first = math::min(r.first, math::max(next.score.first - shift, index_t{0}));
@@ -158,12 +165,13 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
       });
     }
   }
-  constexpr std::size_t E = detail::part_that<Policy, &part_traits::evicts>;
-  if constexpr (E < Policy::part_total) {
+  if constexpr (detail::has_part<Policy, &part_traits::evicts>) {
     if (evicts_now(m)) {
       apart<Policy>([&] {
-        auto context = context_of<E>(m, 0, at);
-        next.evict = m.policy->template part_at<E>().evicts(m.state->view, next, context);
+        detail::visit_parts<&part_traits::evicts>(*m.policy, [&](const auto& v) {
+          auto context = context_of(v, m, 0, at);
+          next.evict = v.part.evicts(m.state->view, next, context);
+        });
         next.refresh = next.refresh || next.evict == eviction::choose;
       });
     }
@@ -220,21 +228,18 @@ template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 enters(const slot_memory<Policy>& m, index_t position, [[maybe_unused]] index_t first) {
   const plan& next = m.status->next;
-  constexpr std::size_t I = cache_index<Policy>;
-  if constexpr (I < Policy::part_total) {
-    using cache = typename Policy::template part_type<I>;
-    if constexpr (picking<cache>) {
-      const layer_row row = row_at(m, position, first);
-      return next.refresh || row.masked || position >= m.state->reached ||
-             with_context<I>(m,
-                             row,
-                             layer_reduction_of<cache>{},
-                             [&row](const auto& part, const auto& context) {
-                               return part.in_query(row, context);
-                             });
-    }
-  }
-  return true;
+  bool is_in = true;
+  detail::visit_parts<&part_traits::picks>(*m.policy, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+    const layer_row row = row_at(m, position, first);
+    const step_info at = info_of_row(m, row);
+    const no_state none;
+    const layer_reduction_of<part_type> of_layer{};
+    const layer_context<part_type> context{none, sequence_state_at(v, m), of_layer, at};
+    is_in =
+        next.refresh || row.masked || position >= m.state->reached || v.part.in_query(row, context);
+  });
+  return is_in;
 }
 
 }  // namespace layers

@@ -24,16 +24,15 @@ reductions_of(const slot_memory<Policy>& m,
               role is,
               const step_info& at) {
   step_reductions_of<Policy> out{};
-  for_each_active_part<active_parts::reduces_now>(m, [&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    using part_type = typename Policy::template part_type<I>;
+  for_each_active_part<active_parts::reduces_now>(m, [&](const auto& v) {
+    using visited = std::remove_cvref_t<decltype(v)>;
+    using part_type = typename visited::type;
     if (!reduces_over<part_type>(is)) {
       return;
     }
-    auto context = context_of<I>(m, m.cell_of(c.position), at);
+    auto context = context_of(v, m, m.cell_of(c.position), at);
     const auto narrow = c.template as<part_type::required>();
-    detail::get_indexed<I, step_reduction_of<part_type>>(out) =
-        m.policy->template part_at<I>().reduce(narrow, context);
+    reduction_of<visited>(out, v.none) = v.part.reduce(narrow, context);
   });
   return out;
 }
@@ -44,13 +43,15 @@ UNMASK_HD void merge_step_reductions(const slot_memory<Policy>& m,
                                      step_reductions_of<Policy>& sum,
                                      const step_reductions_of<Policy>& of_one,
                                      role is) {
-  for_each_active_part<active_parts::reduces_now>(m, [&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    using part_type = typename Policy::template part_type<I>;
-    using step_reduction = step_reduction_of<part_type>;
-    if (reduces_over<part_type>(is)) {
-      detail::get_indexed<I, step_reduction>(sum).merge(
-          detail::get_indexed<I, step_reduction>(of_one));
+  for_each_active_part<active_parts::reduces_now>(m, [&](const auto& v) {
+    using visited = std::remove_cvref_t<decltype(v)>;
+    if constexpr (visited::in_family) {
+      if (m.policy->template part_at<visited::index>().repeats(v.value)) {
+        return;  // parts of one type have one reduction, which does not depend on their arguments
+      }
+    }
+    if (reduces_over<typename visited::type>(is)) {
+      reduction_of<visited>(sum, v.none).merge(reduction_of<visited>(of_one, v.none));
     }
   });
 }
@@ -160,16 +161,17 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
 /// candidates that are left.
 template <class Policy>
 UNMASK_HD void end_block(const auto& t, const slot_memory<Policy>& m) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::ends_blocks>;
-  if constexpr (I < Policy::part_total) {
+  if constexpr (detail::has_part<Policy, &part_traits::ends_blocks>) {
     range& scored = m.status->next.score;
     const index_t planned = scored.last;
     t.sync();
     if (t.lane() == 0) {
       const step_info at = info_of(*m.state);
-      auto context = context_of<I>(m, 0, at);
-      const index_t last =
-          m.policy->template part_at<I>().block_end(m.state->view, m.status->next, context);
+      index_t last = planned;
+      detail::visit_parts<&part_traits::ends_blocks>(*m.policy, [&](const auto& v) {
+        auto context = context_of(v, m, 0, at);
+        last = v.part.block_end(m.state->view, m.status->next, context);
+      });
       scored.last = last > scored.first ? math::min(last, planned) : planned;
     }
     t.sync();
@@ -265,7 +267,7 @@ template <class Policy, deciding_group Group>
 UNMASK_HD void apply_commit_rule(const Group& t, const slot_memory<Policy>& m, index_t count) {
   index_t radius = -1;
   if constexpr (Policy::anchors) {
-    radius = anchors_now(m) ? anchoring_of(m).anchor_radius() : -1;
+    radius = anchors_now(m) ? anchor_radius(m) : -1;
   }
   commit_counts_of<Policy, Group> counts{t};
   for_each_in_rounds(t, count, [&](index_t r, bool has_rank) {

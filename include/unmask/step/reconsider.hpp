@@ -31,7 +31,6 @@ UNMASK_HD inline void swap_hidden(const auto& t, const slot_arrays& m, bool mask
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t
 sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const auto& score) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
   const range scored = m.status->next.score;
   const index_t size = sort_size(scored.size());
   for (index_t i = t.lane(); i < size; i += t.lanes()) {
@@ -39,9 +38,12 @@ sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const a
     if (i < scored.size() && is(i) && m.row(i).valid()) {
       step_info at = info_of(*m.state, m.status->next, scored.first + i);
       at.current_probability = current_probability(m, m.row(i), i);
-      auto context = context_of<I>(m, m.cell_of(scored.first + i), at);
-      const auto narrow = candidate_at(m, i).template as<Policy::template part_type<I>::required>();
-      const float s = score(m.policy->template part_at<I>(), narrow, context);
+      float s = 0.0F;
+      detail::visit_parts<&part_traits::reconsiders>(*m.policy, [&](const auto& v) {
+        using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+        auto context = context_of(v, m, m.cell_of(scored.first + i), at);
+        s = score(v.part, candidate_at(m, i).template as<part_type::required>(), context);
+      });
       m.keys[i] = math::is_nan(s) ? no_key : order_key(-s, i);
     }
   }
@@ -52,11 +54,14 @@ sort_lowest(const auto& t, const slot_memory<Policy>& m, const auto& is, const a
 /// count(part, context) for the scored range.
 template <class Policy>
 [[nodiscard]] UNMASK_HD index_t count_of(const slot_memory<Policy>& m, const auto& count) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
   const index_t first = m.status->next.score.first;
   const step_info at = info_of(*m.state, m.status->next, first);
-  auto context = context_of<I>(m, m.cell_of(first), at);
-  return count(m.policy->template part_at<I>(), context);
+  index_t found = 0;
+  detail::visit_parts<&part_traits::reconsiders>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, m.cell_of(first), at);
+    found = count(v.part, context);
+  });
+  return found;
 }
 
 /// After the commit rule of a pass that hid no tokens: selects the committed positions that the
@@ -130,8 +135,6 @@ template <class Policy>
 /// Sets the roles of a step whose pass hid tokens.
 template <class Policy>
 UNMASK_HD void reconsider(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::reconsiders>;
-  const auto& part = m.policy->template part_at<I>();
   const range scored = m.status->next.score;
   const index_t wanted =
       count_of(m, [](const auto& p, auto& context) { return p.reconsider_count(context); });
@@ -140,12 +143,14 @@ UNMASK_HD void reconsider(const deciding_group auto& t, const slot_memory<Policy
       m,
       [&](index_t i) { return m.hidden[i].checked; },
       [](const auto& p, const auto& c, auto& context) { return p.reconsider_score(c, context); });
-  index_t reconsidering_part = text_index_of<I>(*m.policy);
-  if constexpr (requires { part.reconsidering_part(); }) {
-    reconsidering_part = part.reconsidering_part();
-  }
+  index_t reconsidering_part = -1;
+  bool redecides = false;
+  detail::visit_parts<&part_traits::reconsiders>(*m.policy, [&](const auto& v) {
+    reconsidering_part = v.text_index;
+    redecides = v.part.redecides();
+  });
   const index_t replaced = math::max(math::min(wanted, found), index_t{0});
-  const bool is_again = replaced > 0 && part.redecides();
+  const bool is_again = replaced > 0 && redecides;
   for (index_t r = t.lane(); r < replaced; r += t.lanes()) {
     const index_t i = key_index(m.keys[r]);
     m.roles[i] = role::replaced;

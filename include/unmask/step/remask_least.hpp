@@ -10,20 +10,19 @@ namespace UNMASK_NAMESPACE::step {
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool goes_on([[maybe_unused]] const slot_memory<Policy>& m,
                                      [[maybe_unused]] const step_info& at) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::goes_on>;
-  if constexpr (I < Policy::part_total) {
-    auto context = context_of<I>(m, 0, at);
-    return m.policy->template part_at<I>().goes_on(m.state->view, context);
-  } else {
-    return false;
-  }
+  bool more = false;
+  detail::visit_parts<&part_traits::goes_on>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, 0, at);
+    more = v.part.goes_on(m.state->view, context);
+  });
+  return more;
 }
 
 namespace phase {
 
 /// Key by which scored position i is remasked: the least certain first. no_key for one that is
 /// neither committed nor about to be.
-template <std::size_t I, class Policy>
+template <class Policy>
 [[nodiscard]] UNMASK_HD std::uint64_t remask_key(const slot_memory<Policy>& m, index_t i) {
   const index_t position = m.status->next.score.first + i;
   const bool is_committed = m.marks[position] == mark::committed;
@@ -32,9 +31,12 @@ template <std::size_t I, class Policy>
   }
   step_info at = info_of(*m.state, m.status->next, position);
   at.current_probability = is_committed ? current_probability(m, m.row(i), i) : 0.0F;
-  auto context = context_of<I>(m, m.cell_of(position), at);
-  const auto narrow = candidate_at(m, i).template as<Policy::template part_type<I>::required>();
-  const float score = m.policy->template part_at<I>().remask_score(narrow, context);
+  float score = 0.0F;
+  detail::visit_parts<&part_traits::remasks_least>(*m.policy, [&](const auto& v) {
+    using part_type = typename std::remove_cvref_t<decltype(v)>::type;
+    auto context = context_of(v, m, m.cell_of(position), at);
+    score = v.part.remask_score(candidate_at(m, i).template as<part_type::required>(), context);
+  });
   return math::is_nan(score) ? no_key : order_key(-score, i);
 }
 
@@ -42,12 +44,9 @@ template <std::size_t I, class Policy>
 /// (core/part/remask_least.hpp).
 template <class Policy>
 UNMASK_HD void remask_least(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::remasks_least>;
-  const auto& part = m.policy->template part_at<I>();
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   step_info at = info_of(s, m.status->next, scored.first);
-  auto context = context_of<I>(m, m.cell_of(scored.first), at);
   std::int64_t charged = s.remasked;
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     at.commits += t.count(is_there && is_accepted(m.roles[i])).all;
@@ -57,17 +56,19 @@ UNMASK_HD void remask_least(const deciding_group auto& t, const slot_memory<Poli
     s.remasked = charged;
   }
   const std::int64_t most = s.bounds.remasked - charged;
-  const std::int64_t wanted = part.remask_count(context);
-  index_t remasking_part = text_index_of<I>(*m.policy);
-  if constexpr (requires { part.remasking_part(); }) {
-    remasking_part = part.remasking_part();
-  }
+  std::int64_t wanted = 0;
+  index_t remasking_part = -1;
+  detail::visit_parts<&part_traits::remasks_least>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, m.cell_of(scored.first), at);
+    wanted = v.part.remask_count(context);
+    remasking_part = v.text_index;
+  });
   if (wanted <= 0 || most <= 0) {
     return;
   }
   const index_t size = sort_size(scored.size());
   for (index_t i = t.lane(); i < size; i += t.lanes()) {
-    m.keys[i] = i < scored.size() ? remask_key<I>(m, i) : no_key;
+    m.keys[i] = i < scored.size() ? remask_key(m, i) : no_key;
   }
   sort(t, m.keys, size);
   const std::int64_t found = candidates(m);

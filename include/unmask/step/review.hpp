@@ -13,9 +13,9 @@ UNMASK_HD void review(const auto& t, const slot_memory<Policy>& m) {
     return;  // lane 0 may already be planning, and overwrites what is read here
   }
   const range scored = m.status->next.score;
-  detail::for_each_part<Policy, &part_traits::reviews>([&](auto part) {
-    constexpr std::size_t I = decltype(part)::value;
-    using part_type = typename Policy::template part_type<I>;
+  detail::visit_parts<&part_traits::reviews>(*m.policy, [&](const auto& v) {
+    using visited = std::remove_cvref_t<decltype(v)>;
+    using part_type = typename visited::type;
     step_reduction_of<part_type> sum{};
     for (index_t k = 0; k < m.status->report.last_commits; ++k) {
       const index_t i = m.entries[k].position - scored.first;
@@ -23,12 +23,11 @@ UNMASK_HD void review(const auto& t, const slot_memory<Policy>& m) {
       if (is_scored && (is_accepted(m.roles[i]) || m.roles[i] == role::replaced)) {
         const candidate<Policy::required> c = candidate_at(m, i);
         const step_info at = info_of(*m.state, m.status->next, c.position);
-        auto context = context_of<I>(m, m.cell_of(c.position), at);
-        sum.merge(
-            m.policy->template part_at<I>().review(c.template as<part_type::required>(), context));
+        auto context = context_of(v, m, m.cell_of(c.position), at);
+        sum.merge(v.part.review(c.template as<part_type::required>(), context));
       }
     }
-    detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions) = sum;
+    reduction_of<visited>(*m.step_reductions, v.none) = sum;
   });
 }
 

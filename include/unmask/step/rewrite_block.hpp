@@ -244,14 +244,15 @@ UNMASK_HD void rewrite_block(const deciding_group auto& t, const slot_memory<Pol
   }
   t.sync();
   if (t.lane() == 0 && !scored.empty()) {
-    constexpr std::size_t I = detail::part_that<Policy, &part_traits::rewrites_blocks>;
     const step_info at = info_of(*m.state, m.status->next, scored.first);
-    auto context = context_of<I>(m, m.cell_of(scored.first), at);
-    block_rows<Policy> rows(m, text_index_of<I>(*m.policy));
-    m.policy->template part_at<I>().rewrite_block(rows, context);
-    rows.finish();
-    slot_state& s = *m.state;
-    s.moves = {rows.moves(), rows.new_size(), rows.appended(), rows.appended_token()};
+    detail::visit_parts<&part_traits::rewrites_blocks>(*m.policy, [&](const auto& v) {
+      auto context = context_of(v, m, m.cell_of(scored.first), at);
+      block_rows<Policy> rows(m, v.text_index);
+      v.part.rewrite_block(rows, context);
+      rows.finish();
+      slot_state& s = *m.state;
+      s.moves = {rows.moves(), rows.new_size(), rows.appended(), rows.appended_token()};
+    });
   }
   t.sync();
 }

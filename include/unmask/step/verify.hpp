@@ -32,8 +32,9 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void verify(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const range scored = m.status->next.score;
-  const index_t verifying_part =
-      text_index_of<detail::part_that<Policy, &part_traits::verifies>>(*m.policy);
+  index_t verifying_part = -1;
+  detail::visit_parts<&part_traits::verifies>(
+      *m.policy, [&](const auto& v) { verifying_part = v.text_index; });
   index_t before = 0;  // positions that do not stand, left of those of a round
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     const bool falls = is_there && !stands(m, i);

@@ -120,7 +120,7 @@ void decode_random(const named_policy& p, std::uint64_t seed, bool restricted, d
       n,
       !restricted && !field.read_again && p.draw.draw.temperature == 0.0F && !p.draw.has_canvas &&
           !step::processes_now(p),
-      p.commit_rule.edits_tokens_now());
+      (step::remasks_least_now(p) || step::reconsiders_now(p)));
 }
 
 // Numbers for a long run, by the environment: UNMASK_CONSTRAINT_DECODES is how often each policy

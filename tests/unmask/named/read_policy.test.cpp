@@ -153,12 +153,12 @@ TEST(read_policy, sets_the_parts_named) {
       read_policy("by_margin + trace_credit(0.5, decay=0.25) + any_of(threshold(0.8), "
                   "all_of(tokens_per_step(3), threshold(inclusive=true))) + "
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
-  EXPECT_TRUE(p.ranking.by.holds<by_margin>());
+  EXPECT_TRUE(p.ranking.holds<by_margin>());
   EXPECT_EQ(p.commit_rule.size(), 3);
   EXPECT_EQ(p.transform.of_logits.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
   EXPECT_TRUE(p.logits_processors.count > 0 && step::transforms_now(p));
-  p.logits_processors.rules[0].visit_on_host([](const auto& rule) {
+  p.logits_processors.each([](const auto& rule, index_t) {
     if constexpr (requires { rule.strength; }) {
       EXPECT_EQ(rule.strength, 0.5F);
       EXPECT_EQ(rule.decay, 0.25F);
@@ -418,7 +418,7 @@ TEST(read_policy, takes_methods_for_the_text_that_they_stand_for) {
   const named_policy p =
       read_policy("stop_at_eos + es_dllm_parallel(0.75) + by_margin + min_new_tokens(3)");
   EXPECT_EQ(p.stops.count, 1);
-  EXPECT_TRUE(p.ranking.by.holds<by_margin>());
+  EXPECT_TRUE(p.ranking.holds<by_margin>());
   EXPECT_TRUE(p.layered_now() && p.logits_processors.count > 0 && p.filter.holds<eos_gate>());
 }
 

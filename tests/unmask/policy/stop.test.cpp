@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/named/any_schedule.hpp>
+#include <unmask/named/families.hpp>
 #include <unmask/named/read_policy.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
@@ -136,12 +136,11 @@ TEST(stop_at_eos, refuses_a_model_without_an_eos_token) {
                                                                      {.length = 4, .window = 4});
   expect_refused(
       typed, [&](auto& s, std::vector<token_id>& tokens) { s.start(0, p, tokens, {.length = 4}); });
-  any_stops rules;
-  rules.count = 1;
-  rules.rules[0] = stop_at_eos{};
+  stop_family rules;
+  rules.push(stop_at_eos{}, -1);
   const policy by_value{by_confidence{}, tokens_per_step{1}, rules};
-  session<policy<by_confidence, tokens_per_step, any_stops>> named({.vocab = 5, .mask_token = 4},
-                                                                   {.length = 4, .window = 4});
+  session<policy<by_confidence, tokens_per_step, stop_family>> named({.vocab = 5, .mask_token = 4},
+                                                                     {.length = 4, .window = 4});
   expect_refused(named, [&](auto& s, std::vector<token_id>& tokens) {
     s.start(0, by_value, tokens, {.length = 4});
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/any_cache.hpp>
+#include <unmask/named/families.hpp>
 #include <unmask/unmask.hpp>
 
 #include <optional>
@@ -35,9 +35,9 @@ struct eviction_in_pass {
 class key_evictor {
  public:
   key_evictor() = default;
-  explicit key_evictor(const unmask::any_cache& cache) {
-    if (cache.drops_keys) {
-      dropped_ = cache.dropped;
+  explicit key_evictor(const unmask::eviction_family& eviction) {
+    if (eviction.count > 0) {
+      dropped_ = eviction.find<unmask::key_eviction>();
     }
   }
 

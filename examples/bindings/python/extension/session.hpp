@@ -114,7 +114,7 @@ struct layer_rule : unmask::layer_rule_info {
   explicit layer_rule(const unmask::named_policy& policy)
       : unmask::layer_rule_info(unmask::layer_rule_of(policy))
       , single_positions(policy.layered_now())
-      , evicts(policy.cache.drops_keys)
+      , evicts(policy.eviction.count > 0)
       , evictor(policy.cache) {}
   /// Name of the tensor that the rule compares; None without a rule.
   [[nodiscard]] std::optional<const char*> read() const {

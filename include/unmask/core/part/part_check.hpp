@@ -296,10 +296,16 @@ consteval void check_declarations() {
 
 template <class P>
 consteval void check_part_functions() {
-  if constexpr (!std::is_final_v<P>) {
-    check_functions<P>();
+  if constexpr (requires { typename P::family_type; }) {
+    []<template <class...> class List, class... Part>(std::type_identity<List<Part...>>) {
+      static_assert(((check_part_functions<Part>(), true) && ...));
+    }(std::type_identity<typename P::list>{});
+  } else {
+    if constexpr (!std::is_final_v<P>) {
+      check_functions<P>();
+    }
+    check_declarations<P>();
   }
-  check_declarations<P>();
 }
 
 }  // namespace unmask::detail

@@ -169,6 +169,16 @@ inline constexpr part_traits traits_of{
     .has_cost = detail::costing<P>,
     .cost = &detail::cost_of<P>};
 
+/// Traits that any of the parts has.
+template <class... P>
+[[nodiscard]] constexpr part_traits any_traits_of() {
+  part_traits all;
+#define UNMASK_TRAIT(name, has) all.name = (traits_of<P>.name || ... || false);
+  UNMASK_PART_TRAITS(UNMASK_TRAIT)
+#undef UNMASK_TRAIT
+  return all;
+}
+
 /// Combined traits of several parts: of each trait, the number of parts that have it. add() them in
 /// written order.
 struct composition {
