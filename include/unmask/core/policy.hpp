@@ -272,17 +272,11 @@ template <class Policy, class Indices>
 struct states;
 template <class Policy, std::size_t... I>
 struct states<Policy, std::index_sequence<I...>> {
-  using position = pack<position_state_of<typename Policy::template part_type<I>>...>;
   using sequence = pack<sequence_state_of<typename Policy::template part_type<I>>...>;
   using step_reductions = pack<step_reduction_of<typename Policy::template part_type<I>>...>;
 };
 
 }  // namespace detail
-
-/// State that a policy keeps for each position of its window.
-template <class Policy>
-using position_states =
-    typename detail::states<Policy, std::make_index_sequence<Policy::part_total>>::position;
 
 /// State that a policy keeps for each sequence.
 template <class Policy>

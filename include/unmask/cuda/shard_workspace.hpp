@@ -88,7 +88,7 @@ on_stream::shard_workspace<Policy>::shard_workspace(const model_info& model,
   device_view_.header.columns = columns;
   device_view_.header.all_rows = rows;
   device_view_.header.nodes = nodes;
-  device_view_.header.tracked = step::slot_memory<Policy>::tracked_capacity;
+  device_view_.header.tracked = step::tracked_capacity(Policy::tracks);
   device_view_.run_chunks =
       device::shape_rows(rows, columns.size(), device::multiprocessors()).run_chunks;
   runs_ = device::runs_of_shard(columns, model.vocab, device_view_.run_chunks);

@@ -38,8 +38,8 @@ class shard_workspace {
                 where.executor,
                 where.instruction_set)
       , message_(ranks::message_bytes<contents>(
-            static_cast<index_t>(most_rows_), nodes, memory_type::tracked_capacity))
-      , tracked_(static_cast<std::size_t>(memory_type::tracked_capacity)) {}
+            static_cast<index_t>(most_rows_), nodes, step::tracked_capacity(Policy::tracks)))
+      , tracked_(static_cast<std::size_t>(step::tracked_capacity(Policy::tracks))) {}
 
   [[nodiscard]] std::size_t most_bytes() const { return message_.size(); }
 

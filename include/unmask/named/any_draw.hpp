@@ -54,6 +54,8 @@ struct any_draw {
 
   UNMASK_LIBRARY void check(const sequence_shape& g, const model_info& m) const;
   [[nodiscard]] UNMASK_HD bool renoises_now() const { return has_canvas; }
+  /// False: no state is kept at positions.
+  [[nodiscard]] bool remembers_now() const { return has_canvas; }
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
     return has_canvas ? noise.extra_forwards(g) : 0;
   }

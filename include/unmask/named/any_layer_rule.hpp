@@ -62,6 +62,9 @@ struct any_layer_rule {
   /// False for no rule: at_layer() is then never called.
   [[nodiscard]] UNMASK_HD bool skips_now() const { return !rule.holds<whole_layers>(); }
 
+  /// False: no state is kept at positions.
+  [[nodiscard]] bool remembers_now() const { return skips_now(); }
+
   [[nodiscard]] UNMASK_HD bool processes_now() const {
     return rule.does<&part_traits::processes_logits>();
   }

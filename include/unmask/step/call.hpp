@@ -31,7 +31,7 @@ template <std::size_t I, class Policy>
 [[nodiscard]] UNMASK_HD part_context<typename Policy::template part_type<I>>
 context_of(const slot_memory<Policy>& m, index_t cell, const step_info& at) {
   using part_type = typename Policy::template part_type<I>;
-  return {detail::get_indexed<I, position_state_of<part_type>>(m.cells[cell]),
+  return {m.template state_at<I, position_state_of<part_type>>(cell),
           detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence),
           detail::get_indexed<I, step_reduction_of<part_type>>(*m.step_reductions),
           at};
@@ -51,22 +51,32 @@ template <class At, class Policy>
   }
 }
 
+/// State of a visited part at a cell.
+template <class At, class Policy>
+[[nodiscard]] UNMASK_HD auto&
+position_state_at(const At& v, const slot_memory<Policy>& m, [[maybe_unused]] index_t cell) {
+  using state = position_state_of<typename At::type>;
+  if constexpr (At::in_family && !std::is_same_v<state, no_state>) {
+    using family = typename At::family_type;
+    if constexpr (family::has_own_states) {
+      return family::template state_of<typename At::type, state>(
+          m.template state_at<At::index, typename family::position_state>(cell), v.value, v.none);
+    } else {
+      return m.template state_at<At::index, state>(cell);
+    }
+  } else {
+    return m.template state_at<At::index, state>(cell);
+  }
+}
+
 /// Context of a visited part.
 template <class At, class Policy>
 [[nodiscard]] UNMASK_HD part_context<typename At::type>
 context_of(const At& v, const slot_memory<Policy>& m, index_t cell, const step_info& at) {
-  using part_type = typename At::type;
-  if constexpr (At::in_family) {
-    using family = typename At::family_type;
-    constexpr std::size_t I = At::index;
-    return {family::template state_of<part_type, position_state_of<part_type>>(
-                detail::get_indexed<I, position_state_of<family>>(m.cells[cell]), v.value, v.none),
-            sequence_state_at(v, m),
-            reduction_of<At>(*m.step_reductions, v.none),
-            at};
-  } else {
-    return context_of<At::index>(m, cell, at);
-  }
+  return {position_state_at(v, m, cell),
+          sequence_state_at(v, m),
+          reduction_of<At>(*m.step_reductions, v.none),
+          at};
 }
 
 using detail::text_index_of;
@@ -221,7 +231,7 @@ UNMASK_HD void process(const slot_memory<Policy>& m,
       narrowed_row<part_type::required, Policy::required, detail::declares_tracks<part_type>>
           narrow{row};
       const index_t i = at.position - m.status->next.score.first;
-      token_probability* const out = m.probed + i * Policy::probes +
+      token_probability* const out = m.probed + i * m.needs.probes +
                                      detail::probes_before<Policy, visited::index> +
                                      (visited::in_family ? written : 0);
       const index_t count = v.part.probe(narrow, context, out);

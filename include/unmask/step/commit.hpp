@@ -193,7 +193,7 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
 template <class Policy>
 UNMASK_HD void record_probe_results(const deciding_group auto& t, const slot_memory<Policy>& m) {
   index_t probe_results = 0;
-  const index_t entries = m.status->next.score.size() * Policy::probes;
+  const index_t entries = m.status->next.score.size() * m.needs.probes;
   for_each_in_rounds(t, entries, [&](index_t n, bool is_there) {
     const bool is_answer = is_there && m.probed[n].token != no_token;
     const lane_count found = t.count(is_answer);

@@ -319,7 +319,7 @@ UNMASK_HD void begin(const deciding_group auto& t,
     if (m.marks[p] == mark::masked) {
       s.tokens[p] = s.model.mask_token;
     }
-    if constexpr (Policy::rewrites_blocks) {
+    if (m.inserted != nullptr) {
       m.inserted[p] = false;
     }
   }

@@ -75,9 +75,8 @@ UNMASK_HD auto with_context(const slot_memory<Policy>& m,
   const step_info at = info_of_row(m, row);
   const position_state_of<part_type> start{};
   const position_state_of<part_type>& state =
-      row.masked
-          ? detail::get_indexed<I, position_state_of<part_type>>(m.cells[row.target % m.window])
-          : start;
+      row.masked ? m.template state_at<I, position_state_of<part_type>>(row.target % m.window)
+                 : start;
   const layer_context<part_type> context{
       state, detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence), step_reduction, at};
   return use(m.policy->template part_at<I>(), context);

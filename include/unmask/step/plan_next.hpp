@@ -288,18 +288,18 @@ template <class Policy>
 UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks) {
     const plan& next = m.status->next;
-    if (!next.active()) {
+    if (!next.active() || m.needs.tracked_capacity == 0) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < (probes_now(m) ? Policy::probes : 0); ++k) {
-        m.probed[i * Policy::probes + k].token = no_token;
+      for (index_t k = 0; k < m.needs.probes; ++k) {
+        m.probed[i * m.needs.probes + k].token = no_token;
       }
       if (!m.reads(i)) {
         continue;
       }
       const index_t position = next.score.first + i;
-      tracked_list list{m.tracked_of(i), m.tracked_capacity - 1};
+      tracked_list list{m.tracked_of(i), m.needs.tracked_capacity - 1};
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }

@@ -107,6 +107,9 @@ UNMASK_HD void name_listed(const slot_memory<Policy>& m,
                            const std::uint32_t* allowed,
                            float* logits) {
   if constexpr (stages<Policy>::restricts > 0) {
+    if (m.needs.tracked_capacity == 0) {
+      return;  // no part restricts
+    }
     const index_t count = m.tracked_count[i];
     float name = -math::infinity();
     for (index_t k = 0; k < count && !math::is_finite(name); ++k) {
@@ -137,6 +140,9 @@ template <class Policy>
       branch = m.state->winner;
     }
     const tracked_logits w = m.kept_apart(branch, i);
+    if (w.logits == nullptr) {
+      return no_token;
+    }
     const float name = w.logits[w.count];
     return name == -math::infinity() ? no_token : static_cast<token_id>(math::bits_of(name));
   } else {

@@ -156,7 +156,7 @@ UNMASK_HD void move_position(const slot_memory<Policy>& m, index_t from, index_t
   }
   const index_t source = m.cell_of(from);
   const index_t target = m.cell_of(to);
-  m.cells[target] = m.cells[source];
+  m.states.each([=](auto* of) { of[target] = of[source]; });
   if constexpr (Policy::compares) {
     if (m.previous_rows != nullptr) {
       m.previous_rows[target] = m.previous_rows[source];

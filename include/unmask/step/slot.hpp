@@ -37,31 +37,112 @@ template <class Policy>
   }
 }
 
+/// The states of a part at a position, each in an array of its own: of a family those of its
+/// values.
+template <class Part>
+struct states_at {
+  using type = detail::distinct_states_of<position_state_of<Part>>;
+};
+template <is_family Family>
+struct states_at<Family> {
+  using type = typename Family::position_list;
+};
+
+/// The array of a state of part I, by cell; null if no part of the slot's policy keeps it.
+template <std::size_t I, class State>
+struct state_array {
+  using state = State;
+  static constexpr std::size_t part = I;
+  State* of = nullptr;
+};
+
+template <class... Array>
+struct arrays_of_states : Array... {
+  static constexpr index_t count = sizeof...(Array);
+  static_assert(count <= 64);
+
+  /// Those with a bit in `which`.
+  [[nodiscard]] UNMASK_HD static constexpr arrays_of_states
+  taken([[maybe_unused]] slot_layout& at, [[maybe_unused]] std::uint64_t which, index_t window) {
+    arrays_of_states all;
+    ((all.Array::of = at.take<typename Array::state>((which & 1U) != 0 ? window : 0), which >>= 1U),
+     ...);
+    static_cast<void>(window);
+    return all;
+  }
+  /// Calls use(array) for each array that there is.
+  template <class Use>
+  UNMASK_HD void each([[maybe_unused]] const Use& use) const {
+    ((Array::of != nullptr ? use(Array::of) : void()), ...);
+  }
+};
+
+template <std::size_t I, class List>
+struct state_arrays_of;
+template <std::size_t I, class... State>
+struct state_arrays_of<I, detail::type_list<State...>> {
+  using type = detail::type_list<state_array<I, State>...>;
+};
+template <class List>
+struct arrays_of_list;
+template <class... Array>
+struct arrays_of_list<detail::type_list<Array...>> {
+  using type = arrays_of_states<Array...>;
+};
+template <class Policy, class Indices>
+struct state_arrays_in;
+template <class Policy, std::size_t... I>
+struct state_arrays_in<Policy, std::index_sequence<I...>> {
+  using list = typename detail::joined<typename state_arrays_of<
+      I,
+      typename states_at<typename Policy::template part_type<I>>::type>::type...>::type;
+  using type = typename arrays_of_list<list>::type;
+};
+/// The arrays of the states that the parts of a policy keep at positions.
+template <class Policy>
+using state_arrays =
+    typename state_arrays_in<Policy, std::make_index_sequence<Policy::part_total>>::type;
+
+/// Bytes of all of them, for a position.
+template <class Policy>
+inline constexpr std::size_t state_bytes_at = []<class... Array>(arrays_of_states<Array...>) {
+  return (sizeof(typename Array::state) + ... + std::size_t{0});
+}(state_arrays<Policy>{});
+
 /// Memory of one slot.
 template <class Policy>
 struct slot_memory : slot_arrays {
   using policy_type = Policy;
   static constexpr statistics contents = Policy::required;
   static constexpr bool tracks = Policy::tracks > 0;
-  static constexpr index_t tracked_capacity = tracks ? Policy::tracks + max_suppressed + 1 : 0;
 
   Policy* policy = at.take<Policy>(1);
   sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
   step_reductions_of<Policy>* step_reductions = at.take<step_reductions_of<Policy>>(1);
   /// By position - score.first: the reduction of each candidate. Only with a step reduction.
   step_reductions_of<Policy>* candidate_reductions =
-      at.take<step_reductions_of<Policy>>(Policy::reduces ? window : 0);
+      at.take<step_reductions_of<Policy>>(Policy::reduces && needs.reduces ? window : 0);
   /// By cell = position % window.
-  position_states<Policy>* cells = at.take<position_states<Policy>>(window);
+  state_arrays<Policy> states = state_arrays<Policy>::taken(at, needs.states, window);
   /// [1 + branches][window], by branch and by position - score.first.
   record<contents>* records = at.take<record<contents>>(rows);
 
   /// The cell of a position. Without state by cell no division is made.
   [[nodiscard]] UNMASK_HD index_t cell_of(index_t position) const {
-    if constexpr (std::is_empty_v<position_states<Policy>> && !Policy::compares) {
+    if constexpr (state_arrays<Policy>::count == 0 && !Policy::compares) {
       return 0;
     } else {
       return position < window ? position : position % window;
+    }
+  }
+
+  /// The state of a part at a cell: of part I, or of a value of it.
+  template <std::size_t I, class State>
+  [[nodiscard]] UNMASK_HD State& state_at([[maybe_unused]] index_t cell) const {
+    if constexpr (std::is_same_v<State, no_state>) {
+      return none;
+    } else {
+      return static_cast<const state_array<I, State>&>(states).of[cell];
     }
   }
 
@@ -151,18 +232,20 @@ struct slot_memory : slot_arrays {
 
   /// The first of the tokens that the read of scored position i excludes.
   [[nodiscard]] UNMASK_HD token_id* tracked_of(index_t i) const {
-    return tracked + std::ptrdiff_t{i} * tracked_capacity;
+    return tracked + std::ptrdiff_t{i} * needs.tracked_capacity;
   }
 
   /// Tracked logits of the row of scored position i in a branch.
   [[nodiscard]] UNMASK_HD tracked_logits kept_apart(index_t branch, index_t i) const {
     tracked_logits w;
     if constexpr (tracks) {
-      w = {tracked_of(i),
-           branch_logits + std::ptrdiff_t{place_of(branch, i)} * tracked_capacity,
-           tracked_count[i],
-           suppressed,
-           state->suppressed_count};
+      if (needs.tracked_capacity > 0) {
+        w = {tracked_of(i),
+             branch_logits + std::ptrdiff_t{place_of(branch, i)} * needs.tracked_capacity,
+             tracked_count[i],
+             suppressed,
+             state->suppressed_count};
+      }
     } else {
       static_cast<void>(branch);
       static_cast<void>(i);
@@ -186,7 +269,7 @@ struct slot_memory : slot_arrays {
 
   /// Resets the state of a cell.
   UNMASK_HD void reset(index_t cell) const {
-    cells[cell] = position_states<Policy>{};
+    states.each([cell](auto* of) { of[cell] = {}; });
     if constexpr (Policy::compares) {
       if (previous_rows != nullptr) {
         previous_rows[cell] = previous_row{};
@@ -197,18 +280,27 @@ struct slot_memory : slot_arrays {
   /// Sets the tokens that the read of scored position i excludes, and the place of their logits.
   UNMASK_HD void exclude_tokens(row_options& in, index_t branch, index_t i) const {
     if constexpr (tracks) {
-      const tracked_logits w = kept_apart(branch, i);
-      in.excluded = w.tokens;
-      in.excluded_count = w.count;
-      in.excluded_logits = w.logits;
-    } else {
-      static_cast<void>(branch);
-      static_cast<void>(i);
-      in.excluded = suppressed;
-      in.excluded_count = state->suppressed_count;
+      if (needs.tracked_capacity > 0) {
+        const tracked_logits w = kept_apart(branch, i);
+        in.excluded = w.tokens;
+        in.excluded_count = w.count;
+        in.excluded_logits = w.logits;
+        return;
+      }
     }
+    static_cast<void>(branch);
+    static_cast<void>(i);
+    in.excluded = suppressed;
+    in.excluded_count = state->suppressed_count;
   }
+
+  mutable no_state none = {};  ///< of parts that keep no state
 };
+
+/// Places for the tokens that the read of a row excludes, if parts track so many.
+[[nodiscard]] UNMASK_HD constexpr index_t tracked_capacity(index_t tracks) {
+  return tracks > 0 ? tracks + max_suppressed + 1 : 0;
+}
 
 /// The arrays that sequences of every policy of a type need, with the capacities of a session.
 template <class Policy>
@@ -221,8 +313,10 @@ template <class Policy>
           .layered = Policy::layered,
           .moves = Policy::rewrites_blocks,
           .reconsiders = Policy::reconsiders,
-          .tracked_capacity = slot_memory<Policy>::tracked_capacity,
-          .probes = Policy::probes};
+          .tracked_capacity = tracked_capacity(Policy::tracks),
+          .probes = Policy::probes,
+          .reduces = Policy::reduces,
+          .states = ~std::uint64_t{0}};
 }
 
 /// Rows from which a step of a slot with these needs is decided, at most.

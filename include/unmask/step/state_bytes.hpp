@@ -12,6 +12,50 @@ namespace UNMASK_NAMESPACE {
 
 namespace step {
 
+// Most tokens that this policy tracks at a position: composition::tracked_tokens() of its parts.
+template <class Policy>
+[[nodiscard]] index_t tracked_tokens(const Policy& p) {
+  index_t sum = tracks_current_now(p) ? 1 : 0;
+  detail::visit_parts<&part_traits::names_tokens>(p, [&sum](const auto& v) {
+    sum += traits_of<typename std::remove_cvref_t<decltype(v)>::type>.tracks;
+  });
+  return sum + (!reads_sequence_now(p)          ? 0
+                : drafts_now(p) || beams_now(p) ? max_placed
+                : looks_ahead_now(p)            ? max_branches
+                                                : 0);
+}
+
+// Most tokens that it probes at a position.
+template <class Policy>
+[[nodiscard]] index_t probed_tokens(const Policy& p) {
+  index_t sum = 0;
+  detail::visit_parts<&part_traits::is_probe>(p, [&sum](const auto& v) {
+    sum += traits_of<typename std::remove_cvref_t<decltype(v)>::type>.probes;
+  });
+  return sum;
+}
+
+// The states that its parts keep at positions: bit k is that of array k of state_arrays.
+template <class Policy>
+[[nodiscard]] std::uint64_t states_now(const Policy& p) {
+  std::uint64_t found = 0;
+  const auto add = [&p, &found]<std::size_t I, class State>(state_array<I, State>, index_t bit) {
+    const auto& part = p.template part_at<I>();
+    bool keeps = true;
+    if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
+      keeps = part.template keeps<State>();
+    } else if constexpr (requires { part.remembers_now(); }) {
+      keeps = part.remembers_now();
+    }
+    found |= keeps ? std::uint64_t{1} << bit : 0;
+  };
+  [&add]<class... Array>(arrays_of_states<Array...>) {
+    index_t bit = 0;
+    (add(Array{}, bit++), ...);
+  }(state_arrays<Policy>{});
+  return found;
+}
+
 /// The arrays that a sequence of this policy needs.
 template <class Policy>
 [[nodiscard]] slot_needs needs_of(const Policy& p, const session_capacity& capacity) {
@@ -23,6 +67,12 @@ template <class Policy>
     needs.compares = compares_now(p);
     needs.layered = layered_now(p);
     needs.reconsiders = reconsiders_now(p);
+    needs.anchors = anchors_now(p);
+    needs.moves = rewrites_blocks_now(p);
+    needs.reduces = reduces_now(p);
+    needs.tracked_capacity = tracked_capacity(tracked_tokens(p));
+    needs.probes = probed_tokens(p);
+    needs.states = states_now(p);
   }
   return needs;
 }

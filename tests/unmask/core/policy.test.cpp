@@ -6,6 +6,7 @@
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
 #include <unmask/policy/stop.hpp>
+#include <unmask/step/slot.hpp>
 
 #include <gtest/gtest.h>
 
@@ -157,11 +158,11 @@ struct remembering {
 
 TEST(policy, collects_the_state_of_its_parts) {
   using p = policy<by_confidence, tokens_per_step, remembering>;
-  static_assert(sizeof(position_states<p>) == sizeof(int));
+  static_assert(step::state_bytes_at<p> == sizeof(int));
   static_assert(sizeof(sequence_states<p>) == sizeof(double));
   static_assert(std::same_as<position_state_of<by_confidence>, no_state>);
   static_assert(std::is_trivially_copyable_v<sequence_states<p>>);
-  static_assert(std::is_empty_v<position_states<greedy>>);
+  static_assert(step::state_bytes_at<greedy> == 0);
 }
 
 }  // namespace

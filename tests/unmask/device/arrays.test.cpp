@@ -19,7 +19,7 @@ std::size_t bytes_of(const Policy&, const session_capacity& capacity, device::ro
       static_cast<std::size_t>(capacity.sequences) * step::slot_bytes<Policy>(capacity) +
       device::row_arrays<Policy>::at(nullptr, capacity, shape, capacity.branches, Policy::truncates)
           .bytes;
-  return all - sizeof(position_states<Policy>) * static_cast<std::size_t>(capacity.window);
+  return all - step::state_bytes_at<Policy> * static_cast<std::size_t>(capacity.window);
 }
 
 TEST(DeviceArrays, AStepTakes32BytesForEachRunOfARowAnd64KB) {

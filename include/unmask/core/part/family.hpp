@@ -26,24 +26,34 @@ struct held_state {
   State value;
 };
 
-// The distinct types of state, as bases of one type.
+// The distinct types of state, without no_state.
 template <class Found, class... State>
-struct states_once;
-template <>
-struct states_once<type_list<>> {
-  using type = no_state;
-};
-template <class... Found>
-struct states_once<type_list<Found...>> {
-  struct type : held_state<Found>... {};
+struct distinct_states {
+  using type = Found;
 };
 template <class... Found, class Head, class... Tail>
-struct states_once<type_list<Found...>, Head, Tail...>
-    : states_once<
+struct distinct_states<type_list<Found...>, Head, Tail...>
+    : distinct_states<
           std::conditional_t<std::is_same_v<Head, no_state> || (std::is_same_v<Head, Found> || ...),
                              type_list<Found...>,
                              type_list<Found..., Head>>,
           Tail...> {};
+template <class... State>
+using distinct_states_of = typename distinct_states<type_list<>, State...>::type;
+
+// These types as bases of one type.
+template <class List>
+struct states_beside;
+template <class... State>
+struct states_beside<type_list<State...>> {
+  struct type : held_state<State>... {};
+};
+template <>
+struct states_beside<type_list<>> {
+  using type = no_state;
+};
+template <class... State>
+using states_once = typename states_beside<distinct_states_of<State...>>::type;
 
 template <class State, index_t Most>
 struct state_each {
@@ -67,6 +77,7 @@ class family {
   using family_type = family;
   using list = detail::type_list<Part...>;
   static constexpr index_t capacity = Most;
+  static constexpr bool has_own_states = States == family_states::own;
   static constexpr statistics required = (Part::required | ... | stat::none);
   /// A trait of a family is one that any of its parts has.
   static constexpr part_traits traits = any_traits_of<Part...>();
@@ -80,10 +91,12 @@ class family {
   using of_values = std::conditional_t<(States == family_states::own),
                                        typename detail::state_each<State, capacity>::type,
                                        State>;
-  using position_state = of_values<
-      typename detail::states_once<detail::type_list<>, position_state_of<Part>...>::type>;
-  using sequence_state = of_values<
-      typename detail::states_once<detail::type_list<>, sequence_state_of<Part>...>::type>;
+  using position_state = of_values<detail::states_once<position_state_of<Part>...>>;
+  /// The states at a position that a slot has arrays of: of its values, each type once.
+  using position_list = std::conditional_t<States == family_states::own,
+                                           detail::distinct_states_of<position_state>,
+                                           detail::distinct_states_of<position_state_of<Part>...>>;
+  using sequence_state = of_values<detail::states_once<sequence_state_of<Part>...>>;
   using step_reduction =
       std::conditional_t<(std::is_same_v<step_reduction_of<Part>, no_state> && ...),
                          no_state,
@@ -208,6 +221,17 @@ class family {
     return any<Does>([](const auto&) { return true; });
   }
 
+  /// True if a value keeps that state at positions (position_list).
+  template <class State>
+  [[nodiscard]] bool keeps() const {
+    bool found = false;
+    each([&found](const auto& part, index_t) {
+      using own = position_state_of<std::remove_cvref_t<decltype(part)>>;
+      found = found || std::is_same_v<own, State> ||
+              (States == family_states::own && !std::is_same_v<own, no_state>);
+    });
+    return found;
+  }
   [[nodiscard]] statistics required_now() const {
     statistics all = stat::none;
     each([&all](const auto& part, index_t) {
@@ -259,16 +283,19 @@ class family {
     }
   }
 
+  UNMASK_CALLS_HOST
   template <bool part_traits::* Does, class Use>
   [[gnu::noinline]] UNMASK_HD void each_apart(index_t i, const Use& use) const {
     one<Does>(i, use);
   }
+  UNMASK_CALLS_HOST
   template <bool part_traits::* Does, class Use>
   UNMASK_HD void one(index_t i, const Use& use) const {
     [&]<std::size_t... K>(std::index_sequence<K...>) {
       static_cast<void>((is_the_one<Does, K, Part>(i, use) || ...));
     }(std::index_sequence_for<Part...>{});
   }
+  UNMASK_CALLS_HOST
   template <bool part_traits::* Does, std::size_t K, class P, class Use>
   [[nodiscard]] UNMASK_HD bool is_the_one([[maybe_unused]] index_t i,
                                           [[maybe_unused]] const Use& use) const {
@@ -286,9 +313,7 @@ class family {
   };
   storage values_[capacity];
   std::uint8_t types_[capacity] = {};
-  typename detail::states_once<detail::type_list<>,
-                               std::conditional_t<is_large<Part>, Part, no_state>...>::type large_ =
-      {};
+  detail::states_once<std::conditional_t<is_large<Part>, Part, no_state>...> large_ = {};
 };
 
 template <class P>
