@@ -46,14 +46,14 @@ LISTINGS = ["include/unmask/README.md", "examples/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/bindings/c/README.md"
 PROTOCOL = "include/unmask/core/part/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
-    r"core/part/(?!traits\.|part_check\.)\w+\.hpp":
+    r"core/part/(?!traits\.|part_check\.|family\.)\w+\.hpp":
         r"(?:\bp\.|\bP::(?:template )?|\{ rule\.)(\w+)\b",
     r"core/part/traits\.hpp": r"^UNMASK_DECLARES\((\w+)\)",
-    r"step/active\.hpp": r"^  STAGE\(\w+, \w+, (\w+)\)",
+    r"core/part/hooks\.inl": r"^UNMASK_HOOK\(.*, (\w+_now)[,)]",
 }
 NO_MEMBERS = "at", "count"  # of other things that the headers call p
 NAMED = [  # a page, a header, the names in it, and how a table shows them
-    (PROTOCOL, "include/unmask/core/part/part_check.hpp", r"\bFUNCTION\((\w+),", "`{}("),
+    (PROTOCOL, "include/unmask/core/part/hooks.inl", r"^  UNMASK_FUNCTION\((\w+),", "`{}("),
     (RULES, "include/unmask/core/part/rank_info.hpp", r"(?m)^  (?:index_t|float) (\w+) = ", "`{}`"),
     (RULES, "include/unmask/core/part/sequence_view.hpp", r"(?m)^  (?:const )?[\w:]+\*? (?!bytes)(\w+)(?: = [^;()]*)?;", "`{}"),
     (RULES, "include/unmask/core/statistics.hpp", r"inline constexpr statistics (\w+)\{", "`stat::{}`"),
@@ -169,7 +169,7 @@ def protocol(root):
     if not page.exists():
         return
     wanted = set()
-    for file in sorted((root / "include/unmask").rglob("*.hpp")):
+    for file in sorted((root / "include/unmask").rglob("*.[hi][pn][pl]")):
         for name, pattern in CONTRACT.items():
             if re.fullmatch(name, file.relative_to(root / "include/unmask").as_posix()):
                 text = re.sub(r"//.*", "", file.read_text(encoding="utf-8"))
@@ -274,12 +274,11 @@ def self_test():
         "include/unmask/core/part/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
         "include/unmask/core/part/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
         PROTOCOL: "| `f(x)`, `g(y)` | |\n| `most` | |\n| `says`, `off_now()` | |\n",
-        "include/unmask/core/part/part_check.hpp": "FUNCTION(f, a, s) FUNCTION(g, b, s)",
+        "include/unmask/core/part/hooks.inl": "UNMASK_HOOK(on, does, off_now,\n  UNMASK_FUNCTION(f, a, s)\n  UNMASK_FUNCTION(g, b, s))\n",
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",
         "include/unmask/core/part/part.hpp": "{ p.f(x) } { p.g(y) } P::most // P::none\n",
         "include/unmask/core/part/traits.hpp": "#define UNMASK_DECLARES(name)\nUNMASK_DECLARES(says)\n",
-        "include/unmask/step/active.hpp": "  STAGE(on, does, off_now)\n",
         ".github/w.yml": "run: cmake --preset fast\nall:\n  - sub/a.sh\n",
         "sub/a.sh": "",
         "CMakePresets.json": '{"name": "fast"}',

@@ -31,8 +31,8 @@ def hooks(include):
                 found.setdefault(hook[0] or hook[1], m[1])
     public = re.sub(r"^namespace detail \{.*?^}", "", everything, flags=re.S | re.M)
     found = {hook: inner.get(concept, concept) for hook, concept in found.items()}
-    active = (include / "step/active.hpp").read_text(encoding="utf-8")
-    found.update(dict.fromkeys(re.findall(r"^  STAGE\(\w+, \w+, (\w+)\)", active, re.M), ""))
+    table = (include / "core/part/hooks.inl").read_text(encoding="utf-8")
+    found.update(dict.fromkeys(re.findall(r"^UNMASK_HOOK\(.*, (\w+_now)[,)]", table, re.M), ""))
     return {h: c if re.search(rf"^concept {c} =", public, re.M) else "" for h, c in found.items()}
 
 

@@ -116,40 +116,13 @@ struct constants_of<type_list<Part...>> {
   /// parts may have, and step/active.hpp says which they have now.
   static constexpr bool varies = false;
 
-  /// True when committed positions may become candidates again.
-  static constexpr bool remasks = together.remasks > 0;
-  /// True when committed positions are read again because a part may rewrite them.
-  static constexpr bool edits_tokens = together.rewrites > 0;
-  /// True when a part rewrites the scored block as a whole, and may move text in it.
-  static constexpr bool rewrites_blocks = together.rewrites_blocks > 0;
-  /// True when a part looks at committed tokens again without them.
-  static constexpr bool reconsiders = together.reconsiders > 0;
-  /// True when the schedule has passes that check drafts.
-  static constexpr bool verifies = together.verifies > 0;
-  /// True when committed positions are read in a shadow segment.
-  static constexpr bool shadows = together.shadows > 0;
-  /// True when a part decides on a canvas, whose positions stay masked until the end.
-  static constexpr bool renoises = together.renoises > 0;
-  /// True when a part allows or refuses tokens that are about to be committed.
-  static constexpr bool gates = together.gates > 0;
-  /// True when a part has a step reduction over the candidates.
-  static constexpr bool reduces = together.reduces > 0;
+  // By the name of each trait: true when a part has it.
+#define UNMASK_HOOK(name, ...) static constexpr bool name = together.name > 0;
+#define UNMASK_TRAIT UNMASK_HOOK
+#include <unmask/core/part/hooks.inl>
+
   /// True when a part uses branches, of lookahead, drafts or a beam.
   static constexpr bool branches = together.has_branches();
-  /// True when a part uses lookahead branches.
-  static constexpr bool looks_ahead = together.branches > 0;
-  /// True when a part uses drafts.
-  static constexpr bool drafts = together.drafts > 0;
-  /// True when a part uses a beam.
-  static constexpr bool beams = together.beams > 0;
-  /// True when parts keep only the most probable tokens of a row.
-  static constexpr bool truncates = together.truncates > 0;
-  /// True when a part edits rows depending on the tokens around the position.
-  static constexpr bool reads_sequence = together.reads_sequence > 0;
-  /// True when a part reads the probability of committed tokens.
-  static constexpr bool tracks_current = together.tracks_current > 0;
-  /// True when a part narrows the range that a forward pass computes: the engine has to keep K/V.
-  static constexpr bool caches = together.caches > 0;
   /// True when a part selects the positions that a layer computes, or excludes single positions
   /// from a pass: the engine then calls session::pass().
   static constexpr bool layered = together.is_layered();
@@ -157,15 +130,6 @@ struct constants_of<type_list<Part...>> {
   static constexpr index_t tracks = together.tracked_tokens();
   /// Most tokens that its parts probe at one position.
   static constexpr index_t probes = together.probes;
-  /// True when a part compares rows with those of the previous step, which the session then keeps.
-  /// State: 4 bytes a column for each position of the window.
-  static constexpr bool compares = together.compares > 0;
-  /// True when candidates are ranked within their spans because a part declares `needs_spans`.
-  static constexpr bool needs_spans = together.needs_spans > 0;
-  /// True when a part names anchors among the candidates.
-  static constexpr bool anchors = together.anchors > 0;
-  /// True if a part may need rows after the scored range.
-  static constexpr bool reads_ahead = together.reads_ahead > 0;
 };
 
 }  // namespace detail

@@ -373,7 +373,7 @@ template <class Policy>
   const auto add = [&](auto part) {
     branches += p.template part_at<decltype(part)::value>().branches;
   };
-  for_each_part<Policy, &part_traits::branches>(add);
+  for_each_part<Policy, &part_traits::looks_ahead>(add);
   for_each_part<Policy, &part_traits::drafts>(add);
   for_each_part<Policy, &part_traits::beams>(
       [&](auto part) { branches += p.template part_at<decltype(part)::value>().width - 1; });

@@ -98,15 +98,15 @@ template <part_stage S, class P>
   }
   if (elsewhere(part_stage::commit_rule, is_in_stage<P, part_stage::commit_rule>())) {
     t.commits = t.costs = t.has_cost = t.needs_spans = t.anchors = t.follows_confidence = false;
-    t.filter = t.reduces = t.reviews = t.stops = t.reads_ahead = false;
-    t.processes_logits = t.visits_rows = t.names_tokens = false;
+    t.filters = t.reduces = t.reviews = t.stops = t.reads_ahead = false;
+    t.processes_logits = t.processes = t.names_tokens = false;
     t.remasks_least = t.reconsiders = t.shadows = false;
   }
   if (elsewhere(part_stage::logits_processor, is_in_stage<P, part_stage::logits_processor>())) {
-    t.processes_logits = t.visits_rows = t.names_tokens = t.restricts = false;
+    t.processes_logits = t.processes = t.names_tokens = t.restricts = false;
   }
   if (elsewhere(part_stage::filter, is_in_stage<P, part_stage::filter>())) {
-    t.filter = false;
+    t.filters = false;
   }
   if (elsewhere(part_stage::schedule, is_in_stage<P, part_stage::schedule>())) {
     t.schedules = t.decides_one_block = t.paces = t.idles = t.verifies = false;

@@ -211,7 +211,7 @@ class policy_reader {
     take_if(commits && part.decides(), part_stage::commit_rule);
     take_if(t.ranks, part_stage::ranking);
     take_if(part.stage == part_stage::draw, part_stage::draw);
-    take_if(t.branches || t.drafts || t.beams, part_stage::branches);
+    take_if(t.looks_ahead || t.drafts || t.beams, part_stage::branches);
     take_if(t.schedules, part_stage::schedule);
     take_if(t.caches, part_stage::cache);
     take_if(t.skips, part_stage::layer_rule);

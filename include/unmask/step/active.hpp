@@ -3,8 +3,9 @@
 
 #include <unmask/core/walk.hpp>
 
-/// Stages that the parts of a policy use with their current values. A part without the function of
-/// that name uses its stage always, so that these are constants for most policies composed in C++.
+/// Hooks that the parts of a policy use with their current values (core/part/hooks.inl). A part
+/// without the function that is asked uses its hook always, so that these are constants for most
+/// policies composed in C++.
 /// For a policy by name they read its parts, and those of the policy of a slot (`m`) an answer
 /// stored when the sequence began.
 namespace UNMASK_NAMESPACE::step {
@@ -12,82 +13,37 @@ namespace UNMASK_NAMESPACE::step {
 template <class Policy>
 struct slot_memory;
 
-// All stages: the name of the question, the trait of the parts that are asked, and their function.
-// A part with the trait and without the function answers true.
-// clang-format off
-#define UNMASK_STAGES(STAGE)                                                                       \
-  STAGE(transforms_now, transforms, transforms_now) /* a part transforms logits */                 \
-  /* an edit of rows depends on the tokens around a position */                                    \
-  STAGE(reads_sequence_now, reads_sequence, reads_sequence_now)                                    \
-  STAGE(processes_now, visits_rows, processes_now) /* a part edits or probes rows after a read */  \
-  STAGE(probes_now, is_probe, probes_now) /* a part reports probabilities of tokens */             \
-  /* a part reads the probability of committed tokens */                                           \
-  STAGE(tracks_current_now, tracks_current, tracks_current_now)                                    \
-  STAGE(tracks_now, names_tokens, tracks_now) /* a part names tracked tokens */                    \
-  STAGE(edits_tokens_now, rewrites, edits_tokens_now) /* a part edits or remasks committed ones */ \
-  /* a part looks at committed tokens again without them */                                        \
-  STAGE(reconsiders_now, reconsiders, reconsiders_now)                                             \
-  STAGE(verifies_now, verifies, verifies_now) /* the schedule checks drafts */                     \
-  STAGE(remasks_now, remasks, edits_tokens_now) /* committed positions may become candidates */    \
-  STAGE(remasks_least_now, remasks_least, edits_tokens_now) /* remasks the least certain tokens */ \
-  /* a part rewrites the scored block as a whole */                                                \
-  STAGE(rewrites_blocks_now, rewrites_blocks, rewrites_blocks_now)                                 \
-  STAGE(shadows_now, shadows, shadows_now) /* committed positions are read in a shadow segment */  \
-  STAGE(forces_now, forces, forces_now)   /* a part names the tokens that are drawn */             \
-  STAGE(filters_now, filter, filters_now) /* a part filters candidates */                          \
-  STAGE(anchors_now, anchors, anchors_now) /* a part marks candidates as anchors */                \
-  STAGE(costs_now, costs, costs_now) /* candidates have a cost */                                  \
-  STAGE(spans_now, needs_spans, spans_now) /* candidates are ranked within their spans */          \
-  STAGE(reduces_now, reduces, reduces_now) /* a part reduces over the candidates of a step */      \
-  /* the ranking reads the step reduction */                                                       \
-  STAGE(ranks_by_reduction_now, ranks_by_reduction, ranks_by_reduction_now)                        \
-  STAGE(reviews_now, reviews, reviews_now) /* a part reduces over the commits of a step */         \
-  STAGE(stops_now, stops, stops_now) /* a part ends sequences */                                   \
-  /* a schedule decides itself when the sequence is complete */                                    \
-  STAGE(paces_now, paces, paces_now)                                                               \
-  STAGE(compares_now, compares, compares_now) /* rows are compared with those of the last step */  \
-  STAGE(truncates_now, truncates, truncates_now) /* keeps the most probable tokens of a row */     \
-  STAGE(looks_ahead_now, branches, branches_now) /* a part has lookahead branches */               \
-  STAGE(drafts_now, drafts, branches_now) /* a part has drafts */                                  \
-  STAGE(beams_now, beams, branches_now) /* a part has a beam */                                    \
-  STAGE(renoises_now, renoises, renoises_now) /* a part decides on a canvas */                     \
-  STAGE(caches_now, caches, caches_now) /* a cache limits the positions of a pass */               \
-  STAGE(evicts_now, evicts, evicts_now) /* a cache drops keys */                                   \
-  STAGE(picks_now, picks, picks_now) /* a cache excludes single positions from a pass */           \
-  STAGE(skips_now, skips, skips_now) /* a layer rule selects positions */                          \
-  /* a schedule finds the end of a block in its rows */                                            \
-  STAGE(ends_blocks_now, ends_blocks, ends_blocks_now)
-// clang-format on
-
 /// The stages that a policy uses with its current values, and the parts that use each: bits.
 struct active_parts {
-#define UNMASK_STAGE(Name, Does, Function) Name,
-  enum stage : std::uint32_t { UNMASK_STAGES(UNMASK_STAGE) count };
-#undef UNMASK_STAGE
+  enum stage : std::uint32_t {
+#define UNMASK_HOOK(name, ...) name##_now,
+#include <unmask/core/part/hooks.inl>
+    count
+  };
   static_assert(count <= 64);
   std::uint64_t used = 0;  ///< By stage: whether a part uses it.
   std::uint32_t in[count] = {};
 
   /// The trait of the parts that may use a stage.
-#define UNMASK_STAGE(Name, Does, Function) &part_traits::Does,
   using has_trait = bool part_traits::*;
-  static constexpr has_trait trait[] = {UNMASK_STAGES(UNMASK_STAGE)};
-#undef UNMASK_STAGE
+  static constexpr has_trait trait[] = {
+#define UNMASK_HOOK(name, ...) &part_traits::name,
+#include <unmask/core/part/hooks.inl>
+  };
 };
 
 /// Asks a part whether it uses a stage.
 template <active_parts::stage Stage>
 struct asked;
-#define UNMASK_STAGE(Name, Does, Function)                                                         \
+#define UNMASK_HOOK(name, has, question, ...)                                                      \
   template <>                                                                                      \
-  struct asked<active_parts::Name> {                                                               \
+  struct asked<active_parts::name##_now> {                                                         \
     template <class Part>                                                                          \
-    UNMASK_HD auto operator()(const Part& part) const -> decltype(part.Function()) {               \
-      return part.Function();                                                                      \
+    UNMASK_HD auto operator()(const Part& part) const -> decltype(part.question()) {               \
+      return part.question();                                                                      \
     }                                                                                              \
   };
-UNMASK_STAGES(UNMASK_STAGE)
-#undef UNMASK_STAGE
+#include <unmask/core/part/hooks.inl>
 
 /// True if a policy, or that of a slot, uses a stage.
 template <active_parts::stage Stage, class Policy>
@@ -110,31 +66,28 @@ template <active_parts::stage Stage, class Policy>
 }
 
 // The same by the name of the stage. `p`: a policy, or its slot.
-#define UNMASK_STAGE(Name, Does, Function)                                                         \
-  [[nodiscard]] UNMASK_HD bool Name(const auto& p) {                                               \
-    return uses<active_parts::Name>(p);                                                            \
+#define UNMASK_HOOK(name, ...)                                                                     \
+  [[nodiscard]] UNMASK_HD bool name##_now(const auto& p) {                                         \
+    return uses<active_parts::name##_now>(p);                                                      \
   }
-UNMASK_STAGES(UNMASK_STAGE)
-#undef UNMASK_STAGE
+#include <unmask/core/part/hooks.inl>
 
 /// The parts that a policy uses in each stage.
 template <class Policy>
 [[nodiscard]] UNMASK_HD active_parts active_parts_of(const Policy& p) {
   static_assert(Policy::part_total <= 32);
   active_parts all;
-#define UNMASK_STAGE(Name, Does, Function)                                                         \
-  detail::for_each_part<Policy, &part_traits::Does>([&](auto at) {                                 \
+#define UNMASK_HOOK(name, ...)                                                                     \
+  detail::for_each_part<Policy, &part_traits::name>([&](auto at) {                                 \
     constexpr std::size_t I = decltype(at)::value;                                                 \
-    const bool is_in = detail::is_active<&part_traits::Does>(p.template part_at<I>(),              \
-                                                             asked<active_parts::Name>{});         \
-    all.in[active_parts::Name] |= (is_in ? 1U : 0U) << I;                                          \
-    all.used |= (is_in ? std::uint64_t{1} : 0) << active_parts::Name;                              \
+    const bool is_in = detail::is_active<&part_traits::name>(p.template part_at<I>(),              \
+                                                             asked<active_parts::name##_now>{});   \
+    all.in[active_parts::name##_now] |= (is_in ? 1U : 0U) << I;                                    \
+    all.used |= (is_in ? std::uint64_t{1} : 0) << active_parts::name##_now;                        \
   });
-  UNMASK_STAGES(UNMASK_STAGE)
-#undef UNMASK_STAGE
+#include <unmask/core/part/hooks.inl>
   return all;
 }
-#undef UNMASK_STAGES
 
 /// Calls use(visited) for each part that uses a stage, in written order.
 template <active_parts::stage Stage, class Policy, class Use>

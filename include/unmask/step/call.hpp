@@ -118,7 +118,7 @@ struct stages {
   static constexpr int replans = number_of<&part_traits::replans>;
   static constexpr int edits = number_of<&part_traits::transforms>;
   static constexpr int logits_processors = number_of<&part_traits::processes_logits>;
-  static constexpr int filter = number_of<&part_traits::filter>;
+  static constexpr int filter = number_of<&part_traits::filters>;
   static constexpr int reviews = number_of<&part_traits::reviews>;
   static constexpr int restricts = number_of<&part_traits::restricts>;
   static constexpr int gates = number_of<&part_traits::gates>;
@@ -205,7 +205,7 @@ UNMASK_HD void replan([[maybe_unused]] const slot_memory<Policy>& m,
 template <mark What, class Policy>
 UNMASK_HD void
 track(const slot_memory<Policy>& m, tracked_list& list, index_t cell, const step_info& at) {
-  for_each_active_part<active_parts::tracks_now>(m, [&](const auto& v) {
+  for_each_active_part<active_parts::names_tokens_now>(m, [&](const auto& v) {
     using part_type = typename std::remove_cvref_t<decltype(v)>::type;
     if constexpr (What == mark::masked || processing_committed<part_type> ||
                   block_rewriting<part_type>) {
@@ -309,7 +309,7 @@ filter_between(const slot_memory<Policy>& m,
 /// The lookahead part.
 template <class Policy>
 [[nodiscard]] UNMASK_HD const auto& lookahead_of(const slot_memory<Policy>& m) {
-  return m.policy->template part_at<detail::part_that<Policy, &part_traits::branches>>();
+  return m.policy->template part_at<detail::part_that<Policy, &part_traits::looks_ahead>>();
 }
 
 /// Temperature of the drawing part; 1 without one.

@@ -243,7 +243,7 @@ UNMASK_HD inline void report_written(const slot_arrays& m, const written& w) {
 /// Writes the committed tokens and the rewritten ones, and reports them in position order.
 template <class Policy>
 UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m, auto* answer) {
-  when<active_parts::edits_tokens_now>(m, [&](const auto& s) { edit_token(t, s, answer); });
+  when<active_parts::rewrites_now>(m, [&](const auto& s) { edit_token(t, s, answer); });
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   written w;
@@ -287,7 +287,7 @@ UNMASK_HD void commit(const deciding_group auto& t, const slot_memory<Policy>& m
       const bool is_entry = rewrites || o == outcome::commits;
       w.at_placed += t.count(is_entry && position < w.placed.position).all;
     }
-    if (Policy::edits_tokens && edits_tokens_now(m)) {
+    if (Policy::rewrites && rewrites_now(m)) {
       const lane_count changes = t.count(rewrites);
       if (rewrites && changes.before == 0 && w.rewritten == 0) {
         s.view.rewritten = position;

@@ -154,7 +154,7 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   using now = active_parts;
-  when<now::probes_now>(m, [&t](const auto& s) { phase::record_probe_results(t, s); });
+  when<now::is_probe_now>(m, [&t](const auto& s) { phase::record_probe_results(t, s); });
   when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
   if (!renoises_now(m)) {
     phase::commit(t, m, answer);

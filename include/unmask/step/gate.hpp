@@ -207,7 +207,7 @@ template <class Policy, class Answer>
 UNMASK_HD void gate_of_remasked([[maybe_unused]] const deciding_group auto& t,
                                 [[maybe_unused]] const slot_memory<Policy>& m,
                                 [[maybe_unused]] Answer* answer) {
-  if constexpr (Policy::edits_tokens) {
+  if constexpr (Policy::rewrites) {
     if (t.lane() == 0) {
       const range scored = m.status->next.score;
       for (index_t i = 0; i < scored.size(); ++i) {

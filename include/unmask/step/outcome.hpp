@@ -70,7 +70,7 @@ template <class Policy>
   if (is_refused(is)) {
     return outcome::stays;
   }
-  if (Policy::edits_tokens && edits_tokens_now(m)) {
+  if (Policy::rewrites && rewrites_now(m)) {
     const index_t position = m.status->next.score.first + i;
     if (is == role::remasked) {
       return outcome::remasked;
@@ -154,7 +154,7 @@ template <class Policy>
   e.outcome = candidate_outcome::from_branch;
   e.committed = true;
   if constexpr (Policy::looks_ahead) {
-    e.part = text_index_of<detail::part_that<Policy, &part_traits::branches>>(*m.policy);
+    e.part = text_index_of<detail::part_that<Policy, &part_traits::looks_ahead>>(*m.policy);
   }
   if constexpr (Policy::beams) {
     e.part = beams_now(m) ? text_index_of<detail::part_that<Policy, &part_traits::beams>>(*m.policy)

@@ -97,7 +97,7 @@ UNMASK_HD void fill(const slot_memory<Policy>& m) {
   if (s.model.eos_token == no_token) {
     return;
   }
-  if constexpr (Policy::edits_tokens) {
+  if constexpr (Policy::rewrites) {
     for (index_t k = 0; k < m.status->report.last_commits; ++k) {
       commit_entry& e = m.entries[k];
       if (m.marks[e.position] == mark::masked) {
@@ -206,7 +206,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
-    when<active_parts::edits_tokens_now>(
+    when<active_parts::rewrites_now>(
         m, [&next](const auto& slot) { clear_cells(slot, next.score); });
     when<active_parts::beams_now>(m, [&next](const auto& slot) {
       stand_best(slot, false);
@@ -303,7 +303,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }
-      if (tracks_now(m)) {
+      if (names_tokens_now(m)) {
         apart<Policy>([&] {
           const step_info at = info_of(*m.state, next, position);
           if (m.marks[position] == mark::masked) {

@@ -254,7 +254,7 @@ template <class Policy>
   s.best_score = score_at(m, 0);
   s.score_before = r > 0 ? score_at(m, r - 1) : math::infinity();
   if constexpr (Policy::needs_spans) {
-    s.span_rank = spans_now(m) ? span_rank_of(m, i) : 0;
+    s.span_rank = needs_spans_now(m) ? span_rank_of(m, i) : 0;
   }
   if constexpr (Policy::anchors) {
     s.anchor_distance = anchor_distance_of(m, i, radius);

@@ -171,8 +171,8 @@ struct slot_memory : slot_arrays {
       }
     }
     const mark what = marks[status->next.score.first + i];
-    if constexpr (Policy::edits_tokens) {
-      return what == mark::masked || (what == mark::committed && edits_tokens_now(*this));
+    if constexpr (Policy::rewrites) {
+      return what == mark::masked || (what == mark::committed && rewrites_now(*this));
     } else {
       return what == mark::masked;
     }

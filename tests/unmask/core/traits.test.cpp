@@ -96,7 +96,7 @@ TEST(composition, counts_the_parts_with_a_trait) {
   const std::pair<bool part_traits::*, index_t composition::*> counted[] = {
       {&part_traits::ranks, &composition::ranks},
       {&part_traits::schedules, &composition::schedules},
-      {&part_traits::branches, &composition::branches},
+      {&part_traits::looks_ahead, &composition::looks_ahead},
       {&part_traits::draws, &composition::draws},
       {&part_traits::caches, &composition::caches},
       {&part_traits::evicts, &composition::evicts},
@@ -151,7 +151,7 @@ TEST(part_traits, look_beyond_a_step_by_any_of_ten) {
   for (const auto trait : {&part_traits::remembers,
                            &part_traits::counts_steps,
                            &part_traits::compares,
-                           &part_traits::branches,
+                           &part_traits::looks_ahead,
                            &part_traits::drafts,
                            &part_traits::beams,
                            &part_traits::rewrites,

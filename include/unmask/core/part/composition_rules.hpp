@@ -27,7 +27,7 @@ UNMASK_RULE(one_schedule,
             c.schedules <= 1,
             "a policy has at most one schedule, such as semi_autoregressive{}")
 UNMASK_RULE(one_lookahead,
-            c.branches + c.drafts + c.beams <= 1,
+            c.looks_ahead + c.drafts + c.beams <= 1,
             "a policy has at most one part with branches, such as lookahead{}, drafts{} or beam{}")
 UNMASK_RULE(one_draw,
             c.draws <= 1,

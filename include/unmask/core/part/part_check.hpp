@@ -22,112 +22,15 @@
 /// functions: write `static_assert(logits_processor<my_part>)` after a part.
 namespace UNMASK_NAMESPACE::detail {
 
-// The functions of the stages: name, the concept that a part type P with it must satisfy, and the
-// message for a function of that name with another signature.
-// clang-format off
-#define UNMASK_STAGE_FUNCTIONS(FUNCTION)                                                           \
-  FUNCTION(score, ranking<P>,                                                                      \
-           "score(candidate) or score(candidate, context) must be const and return float")         \
-  FUNCTION(commits, basic_commit_rule<P>,                                                          \
-           "commits(candidate, rank_info) or commits(candidate, rank_info, context) must be "      \
-           "const and return bool")                                                                \
-  FUNCTION(cost, costing<P>, "cost(candidate) must be const and return float")                     \
-  FUNCTION(anchors, anchoring<P>,                                                                  \
-           "anchors(candidate) must be const and return bool, and the part must declare up to "    \
-           "which distance: anchor_radius() -> index_t")                                           \
-  FUNCTION(anchor_radius, anchoring<P>,                                                            \
-           "anchor_radius() must be const and return index_t, in a part that has "                 \
-           "anchors(candidate)")                                                                   \
-  FUNCTION(transform, logits_transform<P>,                                                         \
-           "transform(logit, token) must be const and return float")                               \
-  FUNCTION(transform_at, logits_transform<P>,                                                      \
-           "transform_at(at) must be const and return a function object that returns a float for " \
-           "(logit, token)")                                                                       \
-  FUNCTION(draw_temperature, drawing<P>, "draw_temperature() must be const and return float")      \
-  FUNCTION(track, tracking<P>,                                                                     \
-           "track(list, context) must be const, and the part must declare how many tokens it "     \
-           "tracks at a position: static constexpr index_t tracks = ...")                          \
-  FUNCTION(process, logits_processor<P>, "process(row, context) must be const and return void")    \
-  FUNCTION(probe, probing<P>,                                                                      \
-           "probe(row, context, out) must be const and return index_t, and the part must say how " \
-           "many probabilities it writes: static constexpr index_t probes")                        \
-  FUNCTION(filter, candidate_filter<P>,                                                            \
-           "filter(candidate, context) or filter(candidate, neighbours, context) must be const "   \
-           "and return filter_result")                                                             \
-  FUNCTION(reduce, step_reducing<P>,                                                               \
-           "reduce(candidate, context) must be const and return the part's step reduction, which " \
-           "has merge(step reduction)")                                                            \
-  FUNCTION(review, reviewing<P>,                                                                   \
-           "review(candidate, context) must be const and return the part's step reduction, which " \
-           "has merge(step reduction)")                                                            \
-  FUNCTION(edit_token, token_editing<P>,                                                           \
-           "edit_token(candidate, context) must be const and return verdict")                      \
-  FUNCTION(remasks, remasking<P>, "remasks(candidate, context) must be const and return bool")     \
-  FUNCTION(refill, renoising<P>,                                                                   \
-           "refill(position, context) must be const and return token_id, and so must "             \
-           "conclude(context)")                                                                    \
-  FUNCTION(conclude, renoising<P>,                                                                 \
-           "conclude(context) must be const and return token_id, and so must refill(position, "    \
-           "context)")                                                                             \
-  FUNCTION(remask_count, remasking_least<P>,                                                       \
-           "remask_count(context) must be const and return index_t, in a part that has "           \
-           "remask_score(candidate, context) and extra_remasks(sequence_shape)")                   \
-  FUNCTION(remask_score, remasking_least<P>,                                                       \
-           "remask_score(candidate, context) must be const and return float, in a part that has "  \
-           "remask_count(context) and extra_remasks(sequence_shape)")                              \
-  FUNCTION(rewrite_block, block_rewriting<P>,                                                      \
-           "rewrite_block(rows, context) must be const and return void, in a part that declares "  \
-           "so: static constexpr bool rewrites_blocks = true")                                     \
-  FUNCTION(begin_length, growing<P>,                                                               \
-           "begin_length(sequence_shape) must be const and return index_t, in a part that has "    \
-           "rewrite_block(rows, context)")                                                         \
-  FUNCTION(goes_on, going_on<P>,                                                                   \
-           "goes_on(sequence, context) must be const and return bool, in a part that has "         \
-           "remask_count(context)")                                                                \
-  FUNCTION(stop, stopping<P>, "stop(sequence, context) must be const and return ending")           \
-  FUNCTION(answer_end, delimiting<P>,                                                              \
-           "answer_end(sequence) must be const and return index_t, in a part that has "            \
-           "stop(sequence, context)")                                                              \
-  FUNCTION(schedule, scheduling<P>,                                                                \
-           "schedule(sequence, plan, context) must be const and return void")                      \
-  FUNCTION(replan, replanning<P>,                                                                  \
-           "replan(sequence, plan, context) must be const and return void, in a part that "        \
-           "schedules")                                                                            \
-  FUNCTION(hide_count, reconsidering<P>,                                                           \
-           "hide_count(context) must be const and return index_t, in a part that has the other "   \
-           "functions of core/part/reconsider.hpp")                                                     \
-  FUNCTION(hide_score, reconsidering<P>,                                                           \
-           "hide_score(candidate, context) must be const and return float, in a part that has "    \
-           "the other functions of core/part/reconsider.hpp")                                           \
-  FUNCTION(reconsider_count, reconsidering<P>,                                                     \
-           "reconsider_count(context) must be const and return index_t, in a part that has the "   \
-           "other functions of core/part/reconsider.hpp")                                               \
-  FUNCTION(reconsider_score, reconsidering<P>,                                                     \
-           "reconsider_score(candidate, context) must be const and return float, in a part that "  \
-           "has the other functions of core/part/reconsider.hpp")                                       \
-  FUNCTION(accepts, verifying<P>,                                                                  \
-           "accepts(candidate, context) must be const and return bool, in a part that has "        \
-           "schedule(sequence, plan, context)")                                                    \
-  FUNCTION(check, (checked<P> || checked_with_model<P>),                                           \
-           "check(sequence_shape) or check(sequence_shape, model_info) must be const")             \
-  FUNCTION(allows, restricting<P>, "allows(token, at) must be const and return bool")              \
-  FUNCTION(admits, gating<P>, "admits(position, token, context) must be const and return bool")    \
-  FUNCTION(extra_forwards, extending<P>,                                                           \
-           "extra_forwards(sequence_shape) must be const and return std::int64_t")                 \
-  FUNCTION(set_query, caching<P>,                                                                  \
-           "set_query(sequence, plan, context) must be const and return void")                     \
-  FUNCTION(in_query, picking<P>,                                                                   \
-           "in_query(row, context) must be const and return bool, in a part that has set_query()") \
-  FUNCTION(evicts, evicting<P>,                                                                    \
-           "evicts(sequence, plan, context) must be const and return eviction")
-// clang-format on
-
 // If P has a member of one of these names, whatever it is, the name is ambiguous in a class with
 // both bases.
 struct stage_names {
-#define UNMASK_FUNCTION(name, is_stage, sentence) int name;
-  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
-#undef UNMASK_FUNCTION
+#define UNMASK_HOOK(hook, has, question, ...) __VA_ARGS__
+#define UNMASK_TRAIT(trait, has, ...) __VA_ARGS__
+#define UNMASK_FUNCTION(name, has, sentence) int name;
+#include <unmask/core/part/hooks.inl>
+  int check;
+  int extra_forwards;
 };
 template <class P>
 struct with_stage_names : P, stage_names {};
@@ -140,10 +43,15 @@ struct with_stage_names : P, stage_names {};
 
 template <class P>
 consteval void check_functions() {
-#define UNMASK_FUNCTION(name, is_stage, sentence)                                                  \
-  static_assert(is_stage || !UNMASK_HAS_FUNCTION(name), sentence);
-  UNMASK_STAGE_FUNCTIONS(UNMASK_FUNCTION)
-#undef UNMASK_FUNCTION
+#define UNMASK_HOOK(hook, has, question, ...) __VA_ARGS__
+#define UNMASK_TRAIT(trait, has, ...) __VA_ARGS__
+#define UNMASK_FUNCTION(name, has, sentence)                                                       \
+  static_assert(has || !UNMASK_HAS_FUNCTION(name), sentence);
+#include <unmask/core/part/hooks.inl>
+  static_assert(checked<P> || checked_with_model<P> || !UNMASK_HAS_FUNCTION(check),
+                "check(sequence_shape) or check(sequence_shape, model_info) must be const");
+  static_assert(extending<P> || !UNMASK_HAS_FUNCTION(extra_forwards),
+                "extra_forwards(sequence_shape) must be const and return std::int64_t");
 }
 
 // Misspelt names of stage functions, with the right ones: for a part without any stage.
@@ -209,7 +117,6 @@ inline constexpr bool is_meant_to_commit = commit_rule<P> || UNMASK_HAS_FUNCTION
 template <class P>
 inline constexpr bool is_meant_to_commit<P, true> = commit_rule<P>;
 
-#undef UNMASK_STAGE_FUNCTIONS
 #undef UNMASK_HAS_FUNCTION
 
 template <class P>
