@@ -168,11 +168,11 @@ struct sequence_plan {
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.
   bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/part/reconsider.hpp).
+  /// The tokens of some committed positions are masks in this pass (core/part/rewriting.hpp).
   bool hides = false;
-  /// This pass checks drafts (core/part/verify.hpp).
+  /// This pass checks drafts (core/part/schedule.hpp).
   bool checks = false;
-  /// The branches are the members of a beam (core/part/beam_search.hpp), and so is the sequence
+  /// The branches are the members of a beam (core/part/branches.hpp), and so is the sequence
   /// itself, with tokens of its own: branch 0.
   bool beam = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.

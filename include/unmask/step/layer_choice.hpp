@@ -81,7 +81,7 @@ UNMASK_HD inline void insert(index_t* indices, index_t& size, index_t i) {
 }
 
 /// Lane 0: a commit needs logits, so each forced block keeps its most important masked position if
-/// it would keep none; and a block that the schedule may end in this step (core/part/block_end.hpp)
+/// it would keep none; and a block that the schedule may end in this step (core/part/schedule.hpp)
 /// its first masked position, after which it may end.
 template <class Policy>
 UNMASK_HD void ensure_progress(const slot_memory<Policy>& m, index_t& size) {

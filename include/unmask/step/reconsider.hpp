@@ -3,7 +3,7 @@
 
 #include <unmask/step/commit.hpp>
 
-/// Passes in which committed tokens are hidden (core/part/reconsider.hpp).
+/// Passes in which committed tokens are hidden (core/part/rewriting.hpp).
 namespace UNMASK_NAMESPACE::step::phase {
 
 /// True if this step's pass hid tokens.

@@ -41,7 +41,7 @@ template <class Policy>
 }
 
 /// Masks the least certain of the committed positions and of those about to be
-/// (core/part/remask_least.hpp).
+/// (core/part/rewriting.hpp).
 template <class Policy>
 UNMASK_HD void remask_least(const deciding_group auto& t, const slot_memory<Policy>& m) {
   slot_state& s = *m.state;

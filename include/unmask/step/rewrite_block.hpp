@@ -3,7 +3,7 @@
 
 #include <unmask/step/gate.hpp>
 
-/// Rules that rewrite a block as a whole (core/part/block_rewriting.hpp), and text that moves.
+/// Rules that rewrite a block as a whole (core/part/rewriting.hpp), and text that moves.
 namespace UNMASK_NAMESPACE::step {
 
 /// A token and its probability in the whole row; no_token and 0 if there is none.

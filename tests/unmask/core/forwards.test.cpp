@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/plan.hpp>
 
 #include <gtest/gtest.h>

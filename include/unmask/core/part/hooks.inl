@@ -167,16 +167,16 @@ UNMASK_TRAIT(goes_on, going_on<P>,
 UNMASK_HOOK(reconsiders, reconsidering<P>, reconsiders_now,
   UNMASK_FUNCTION(hide_count, reconsidering<P>,
       "hide_count(context) must be const and return index_t, in a part that has the other "
-      "functions of core/part/reconsider.hpp")
+      "functions of core/part/rewriting.hpp")
   UNMASK_FUNCTION(hide_score, reconsidering<P>,
       "hide_score(candidate, context) must be const and return float, in a part that has the "
-      "other functions of core/part/reconsider.hpp")
+      "other functions of core/part/rewriting.hpp")
   UNMASK_FUNCTION(reconsider_count, reconsidering<P>,
       "reconsider_count(context) must be const and return index_t, in a part that has the "
-      "other functions of core/part/reconsider.hpp")
+      "other functions of core/part/rewriting.hpp")
   UNMASK_FUNCTION(reconsider_score, reconsidering<P>,
       "reconsider_score(candidate, context) must be const and return float, in a part that has "
-      "the other functions of core/part/reconsider.hpp"))
+      "the other functions of core/part/rewriting.hpp"))
 // rewrites the scored block as a whole
 UNMASK_HOOK(rewrites_blocks, block_rewriting<P>, rewrites_blocks_now,
   UNMASK_FUNCTION(rewrite_block, block_rewriting<P>,

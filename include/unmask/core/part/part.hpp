@@ -291,7 +291,7 @@ enum class verdict : std::uint8_t {
 /// the scored range, where candidate.current is the committed token; their rows are read, too. Only
 /// a policy with such a part rewrites committed tokens. Called in position order, by one thread. A
 /// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
-/// this by the number that the parts declare in `extra_forwards` (core/part/forwards.hpp); see
+/// this by the number that the parts declare in `extra_forwards` (core/part/schedule.hpp); see
 /// step_info::may_remask. Optional `edits_tokens_now() -> bool`: false while the current
 /// knobs keep every token; without any active part, committed positions are not read.
 template <class P>

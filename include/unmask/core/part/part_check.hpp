@@ -2,15 +2,11 @@
 #pragma once
 
 #include <unmask/core/part/answer_end.hpp>
-#include <unmask/core/part/block_rewriting.hpp>
-#include <unmask/core/part/forwards.hpp>
-#include <unmask/core/part/gating.hpp>
+#include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/schedule.hpp>
+#include <unmask/core/part/commit.hpp>
 #include <unmask/core/part/layer.hpp>
 #include <unmask/core/part/part.hpp>
-#include <unmask/core/part/reconsider.hpp>
-#include <unmask/core/part/remask_least.hpp>
-#include <unmask/core/part/review.hpp>
-#include <unmask/core/part/verify.hpp>
 
 #include <type_traits>
 

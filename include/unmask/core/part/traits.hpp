@@ -2,19 +2,12 @@
 #pragma once
 
 #include <unmask/core/part/attention.hpp>
-#include <unmask/core/part/beam_search.hpp>
-#include <unmask/core/part/block_end.hpp>
-#include <unmask/core/part/block_rewriting.hpp>
-#include <unmask/core/part/drafting.hpp>
-#include <unmask/core/part/forwards.hpp>
-#include <unmask/core/part/gating.hpp>
+#include <unmask/core/part/branches.hpp>
+#include <unmask/core/part/schedule.hpp>
+#include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/commit.hpp>
 #include <unmask/core/part/layer.hpp>
 #include <unmask/core/part/part.hpp>
-#include <unmask/core/part/read_ahead.hpp>
-#include <unmask/core/part/reconsider.hpp>
-#include <unmask/core/part/remask_least.hpp>
-#include <unmask/core/part/review.hpp>
-#include <unmask/core/part/verify.hpp>
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/review.hpp>
+#include <unmask/core/part/commit.hpp>
 #include <unmask/policy/cache/cache.hpp>
 
 namespace UNMASK_NAMESPACE {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/part/knob.hpp>
-#include <unmask/core/part/read_ahead.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 /// Per-position thresholds that depend on how the position's row changes from step to step.
 namespace UNMASK_NAMESPACE {

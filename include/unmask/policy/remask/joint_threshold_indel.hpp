@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part/block_rewriting.hpp>
-#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 

@@ -4,7 +4,7 @@
 #include <unmask/core/part/attention.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/part.hpp>
-#include <unmask/core/part/remask_least.hpp>
+#include <unmask/core/part/rewriting.hpp>
 
 namespace UNMASK_NAMESPACE {
 

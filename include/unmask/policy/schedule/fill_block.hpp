@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/block_rewriting.hpp>
+#include <unmask/core/part/rewriting.hpp>
 
 /// Writes the masked positions of a block: shared by the rules that find the length of an answer.
 namespace UNMASK_NAMESPACE::detail {

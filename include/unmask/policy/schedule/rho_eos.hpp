@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/policy/schedule/fill_block.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/forwards.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 /// Helpers shared by the loops of released code.
 namespace UNMASK_NAMESPACE::released {
