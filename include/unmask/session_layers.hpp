@@ -20,10 +20,8 @@ namespace UNMASK_NAMESPACE {
 template <class Policy>
 [[nodiscard]] constexpr index_t hooked_layers(const Policy& p, index_t layers) {
   index_t count = 0;
-  if constexpr (step::layers::has_rule<Policy>) {
-    for (index_t l = 0; l < layers; ++l) {
-      count += p.template part_at<step::layers::rule_index<Policy>>().hooks(l, layers) ? 1 : 0;
-    }
+  for (index_t l = 0; l < layers; ++l) {
+    count += step::layers::hooks(p, l, layers) ? 1 : 0;
   }
   return count;
 }
@@ -31,13 +29,14 @@ template <class Policy>
 /// The layer rule of a policy: no hooks if there is none.
 template <class Policy>
 [[nodiscard]] layer_rule_info layer_rule_of(const Policy& p) {
-  if constexpr (step::layers::has_rule<Policy>) {
-    if (step::skips_now(p)) {
-      const auto& rule = p.template part_at<step::layers::rule_index<Policy>>();
-      return {true, rule.reads, rule.skipped};
+  layer_rule_info info;
+  step::layers::visit_rule(p, [&](const auto& v) {
+    info = {true, v.part.reads, v.part.skipped};
+    if constexpr (requires(const Policy& named) { named.layer_reads; }) {
+      info.reads = p.layer_reads;
     }
-  }
-  return {};
+  });
+  return info;
 }
 
 namespace detail {

@@ -6,10 +6,6 @@
 namespace UNMASK_NAMESPACE {
 
 /// A result, and the part that it is from: an index into the parts in written order, -1 if none.
-///
-/// A part that wraps several (any_commit_rule) also has commits_by(candidate, rank_info, context,
-/// counts, first_counter, wants_part), filter_by(...), edit_token_by(...) and stop_by(...): the
-/// result and which part decided.
 template <class Result>
 struct decided {
   Result result = {};  ///< The result.

@@ -42,11 +42,11 @@ struct parts_that {
   static constexpr std::size_t first = found.count > 0 ? found.at[0] : total;
 
   template <class Use, std::size_t... K>
-  UNMASK_HD static void each(const Use& use, std::index_sequence<K...>) {
+  UNMASK_HD static constexpr void each(const Use& use, std::index_sequence<K...>) {
     (use(std::integral_constant<std::size_t, found.at[K]>{}), ...);
   }
   template <class Use, std::size_t... K>
-  UNMASK_HD static bool any(const Use& use, std::index_sequence<K...>) {
+  UNMASK_HD static constexpr bool any(const Use& use, std::index_sequence<K...>) {
     return (use(std::integral_constant<std::size_t, found.at[K]>{}) || ...);
   }
 };
@@ -58,7 +58,7 @@ inline constexpr bool has_part = parts_that<Policy, Does>::count > 0;
 /// Calls use(std::integral_constant<std::size_t, I>{}) for each such part I, in written order. A
 /// policy has parts with few of the traits: without one nothing is compiled.
 template <class Policy, bool part_traits::* Does, class Use>
-UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
+UNMASK_HD constexpr void for_each_part([[maybe_unused]] const Use& use) {
   if constexpr (has_part<Policy, Does>) {
     using parts = parts_that<Policy, Does>;
     parts::each(use, std::make_index_sequence<parts::count>{});
@@ -67,7 +67,7 @@ UNMASK_HD void for_each_part([[maybe_unused]] const Use& use) {
 
 /// True if use(...) returns true for one of them; the parts after it are not called.
 template <class Policy, bool part_traits::* Does, class Use>
-[[nodiscard]] UNMASK_HD bool any_part([[maybe_unused]] const Use& use) {
+[[nodiscard]] UNMASK_HD constexpr bool any_part([[maybe_unused]] const Use& use) {
   if constexpr (has_part<Policy, Does>) {
     using parts = parts_that<Policy, Does>;
     return parts::any(use, std::make_index_sequence<parts::count>{});
@@ -78,7 +78,7 @@ template <class Policy, bool part_traits::* Does, class Use>
 
 /// Index of part I among the parts as written.
 template <std::size_t I, class Policy>
-[[nodiscard]] UNMASK_HD index_t text_index_of([[maybe_unused]] const Policy& p) {
+[[nodiscard]] UNMASK_HD constexpr index_t text_index_of([[maybe_unused]] const Policy& p) {
   if constexpr (requires { p.template part_at<I>().text_index; }) {
     return p.template part_at<I>().text_index;
   } else {
@@ -86,22 +86,33 @@ template <std::size_t I, class Policy>
   }
 }
 
+// Calls use(visited) with a value of part I, a family.
+template <std::size_t I, class Family, class Use>
+struct visit_value {
+  const Family& family;
+  const Use& use;
+  UNMASK_CALLS_HOST
+  template <class Value>
+  UNMASK_HD constexpr void operator()(const Value& value, index_t i) const {
+    use(visited<Value, I, Family>{value, i, family.text_indices[i]});
+  }
+};
+
 /// Calls use(visited) for part I or, if it is a family, for each of its values with the trait.
+UNMASK_CALLS_HOST
 template <std::size_t I, bool part_traits::* Does, class Policy, class Use>
-UNMASK_HD void visit_part(const Policy& p, const Use& use) {
+UNMASK_HD constexpr void visit_part(const Policy& p, const Use& use) {
   using type = typename Policy::template part_type<I>;
   const type& part = p.template part_at<I>();
   if constexpr (is_family<type>) {
-    part.template each<Does>([&](const auto& value, index_t i) {
-      use(visited<std::remove_cvref_t<decltype(value)>, I, type>{value, i, part.text_indices[i]});
-    });
+    part.template each<Does>(visit_value<I, type, Use>{part, use});
   } else {
     use(visited<type, I>{part, 0, text_index_of<I>(p)});
   }
 }
 /// The same for all parts with the trait, in written order.
 template <bool part_traits::* Does, class Policy, class Use>
-UNMASK_HD void visit_parts([[maybe_unused]] const Policy& p, const Use& use) {
+UNMASK_HD constexpr void visit_parts([[maybe_unused]] const Policy& p, const Use& use) {
   for_each_part<Policy, Does>([&](auto at) { visit_part<decltype(at)::value, Does>(p, use); });
 }
 

@@ -37,8 +37,7 @@ template <class Policy>
 struct choice_space {
   digit_counts counts;
   float drifts[step::layers::mean_lanes];
-  layer_reduction_of<step::layers::rule_of<Policy>>
-      step_reductions[step::layers::step_reduction_chunks];
+  step::layers::reduction_of_rows<Policy> step_reductions[step::layers::step_reduction_chunks];
   bool verdict;
 };
 
@@ -99,7 +98,6 @@ UNMASK_HD void measure_rows(const auto& b,
                             index_t active,
                             index_t block,
                             index_t blocks) {
-  using rule = step::layers::rule_of<Policy>;
   const step::layer_memory& l = m.layers;
   const bool measures = step::layers::measures(m);
   for (index_t i = block * b.warps() + b.warp(); i < active && (measures || Stores);
@@ -107,10 +105,10 @@ UNMASK_HD void measure_rows(const auto& b,
     const index_t position = l.active[i];
     T* const before = a.stored.positions.contains(position) ? a.stored.row(position) : nullptr;
     if (measures) {
-      const drift_sums sums =
-          drift_row<rule::measures, Stores>(b, a.now.row(i), before, a.now.columns);
+      const drift_sums sums = drift_row<step::layers::measured_terms<Policy>, Stores>(
+          b, a.now.row(i), before, a.now.columns);
       if (b.warp_lane() == 0) {
-        l.drift[i] = step::layers::rule_in(m).measure(sums);
+        l.drift[i] = step::layers::measure(*m.policy, sums);
       }
     } else {
       static_cast<void>(
@@ -195,7 +193,6 @@ UNMASK_HD void layer_block(const auto& b,
                            index_t block,
                            index_t blocks,
                            choice_space<Policy>& space) {
-  using rule = step::layers::rule_of<Policy>;
   const step::slot_memory<Policy> m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   const plan& now = m.status->next;
@@ -209,14 +206,15 @@ UNMASK_HD void layer_block(const auto& b,
     }
     return;
   }
-  if constexpr (unmask::detail::layer_rule_value<rule>) {
-    if (unmask::detail::rule_stores_all(step::layers::rule_in(m))) {
+  constexpr bool all_store = step::layers::all_store_all<Policy>;
+  if constexpr (!all_store && step::layers::some_store_all<Policy>) {
+    if (step::layers::stores_all(*m.policy)) {
       detail::measure_rows<true>(b, m, a, active, block, blocks);
     } else {
       detail::measure_rows<false>(b, m, a, active, block, blocks);
     }
   } else {
-    detail::measure_rows<storing_all<rule>>(b, m, a, active, block, blocks);
+    detail::measure_rows<all_store>(b, m, a, active, block, blocks);
   }
   b.sync();
   if (detail::comes_last(b, device_view.finished + a.slot, blocks, space.verdict)) {
@@ -237,7 +235,7 @@ UNMASK_HD void store_chosen(const auto& b,
   const step::slot_memory<Policy> m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   if (m.status->next.active() && l.state->next != step::layers::refused(m) &&
-      !unmask::detail::rule_stores_all(step::layers::rule_in(m))) {
+      !step::layers::stores_all(*m.policy)) {
     const device_list rows{l.chosen_rows, &l.state->chosen, a.most};
     const device_list positions{l.chosen, &l.state->chosen, a.most};
     copy_row(b, row_copies<T>{a.now, rows, positions, a.stored}, k);

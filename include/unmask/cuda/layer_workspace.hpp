@@ -38,7 +38,7 @@ void on_stream::workspace<Policy>::launch_hooks(const device::layer_batch<T>& ba
     const index_t blocks = (rows + device::layer_rows - 1) / device::layer_rows;
     device::check(device::launch_layer(device_view_, batch, blocks, where_.stream),
                   "launch of choose_at_layer");
-    if constexpr (!storing_all<step::layers::rule_of<Policy>>) {
+    if constexpr (!step::layers::all_store_all<Policy>) {
       if (most > 0) {
         device::check(device::launch_store(device_view_, batch, most, where_.stream),
                       "launch of store_at_layer");

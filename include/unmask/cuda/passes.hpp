@@ -47,13 +47,7 @@ class known_passes {
     return at(slot).policy && step::layered_now(*at(slot).policy);
   }
   [[nodiscard]] bool hooks(index_t slot, index_t layer) {
-    if constexpr (step::layers::has_rule<Policy>) {
-      return rule_of(at(slot)).hooks(layer, layers_);
-    } else {
-      static_cast<void>(slot);
-      static_cast<void>(layer);
-      return false;
-    }
+    return step::layers::hooks(*at(slot).policy, layer, layers_);
   }
   [[nodiscard]] index_t next_hook(index_t slot) { return begun(slot).next; }
   [[nodiscard]] bool has_passed(index_t slot) { return begun(slot).next == layers_; }
@@ -79,23 +73,18 @@ class known_passes {
   [[nodiscard]] index_t most_chosen(index_t slot, index_t layer) {
     const known& k = begun(slot);
     const step::layer_state& pass = shown_.passes[slot];
-    if constexpr (step::layers::has_rule<Policy>) {
-      using rule = step::layers::rule_of<Policy>;
-      if constexpr (bounding<rule>) {
-        if (!pass.info.refresh) {
-          const plan& now = shown_.statuses[slot].next;
-          layer_info info = pass.info;
-          info.layer = layer;
-          info.active = k.active;
-          info.budget = shown_.budgets[std::ptrdiff_t{slot} * layers_ + layer];
-          std::int64_t most = math::max(rule_of(k).most(info, k.geometry, now.query), index_t{0});
-          most += pass.fresh;
-          most += unmask::detail::rule_drops(rule_of(k)) ? std::popcount(now.forced) : 0;
-          return most < k.active ? static_cast<index_t>(most) : k.active;
-        }
-      }
+    if (!pass.info.refresh) {
+      const plan& now = shown_.statuses[slot].next;
+      layer_info info = pass.info;
+      info.layer = layer;
+      info.active = k.active;
+      info.budget = shown_.budgets[std::ptrdiff_t{slot} * layers_ + layer];
+      std::int64_t most = math::max(
+          step::layers::most(*k.policy, info, k.geometry, now.query, k.active), index_t{0});
+      most += pass.fresh;
+      most += step::layers::drops(*k.policy) ? std::popcount(now.forced) : 0;
+      return most < k.active ? static_cast<index_t>(most) : k.active;
     }
-    static_cast<void>(layer);
     return k.active;
   }
 
@@ -103,11 +92,9 @@ class known_passes {
   void pass_hook(index_t slot, index_t layer, index_t most) {
     known& k = begun(slot);
     k.next = next_from(k, layer + 1);
-    if constexpr (step::layers::has_rule<Policy>) {
-      if (unmask::detail::rule_drops(rule_of(k))) {
-        k.active = most;
-        k.rows = math::min(k.rows, most);
-      }
+    if (step::layers::drops(*k.policy)) {
+      k.active = most;
+      k.rows = math::min(k.rows, most);
     }
   }
 
@@ -138,21 +125,11 @@ class known_passes {
     return k;
   }
 
-  [[nodiscard]] static const auto& rule_of(const known& k) {
-    return k.policy->template part_at<step::layers::rule_index<Policy>>();
-  }
-
   [[nodiscard]] index_t next_from(const known& k, index_t layer) const {
-    if constexpr (step::layers::has_rule<Policy>) {
-      while (layer < layers_ && !rule_of(k).hooks(layer, layers_)) {
-        ++layer;
-      }
-      return layer;
-    } else {
-      static_cast<void>(k);
-      static_cast<void>(layer);
-      return layers_;
+    while (layer < layers_ && !step::layers::hooks(*k.policy, layer, layers_)) {
+      ++layer;
     }
+    return layer;
   }
 
   index_t layers_;

@@ -189,7 +189,6 @@ class on_host::workspace {
                         const rows_view<T, memory::host>& now,
                         const state_view<T, memory::host>& stored)
     requires(Policy::layered) {
-    using rule = step::layers::rule_of<Policy>;
     const step::slot_memory<Policy>& m = memory_of(slot);
     step::begin_layer(m, layer);
     const index_t* const active = m.layers.active;
@@ -197,22 +196,23 @@ class on_host::workspace {
     const auto before = [&](index_t position) {
       return stored.positions.contains(position) ? stored.row(position) : nullptr;
     };
-    const rule& part = step::layers::rule_in(m);
+    const bool stores_all = step::layers::stores_all(*m.policy);
     if (step::layers::measures(m)) {
       const auto measure = [&](index_t i) noexcept {
-        m.layers.drift[i] =
-            part.measure(host::drift<rule::measures>(now.row(i),
-                                                     static_cast<const T*>(before(active[i])),
-                                                     now.columns,
-                                                     where_.instruction_set));
+        m.layers.drift[i] = step::layers::measure(*m.policy,
+                                                  host::drift<step::layers::measured_terms<Policy>>(
+                                                      now.row(i),
+                                                      static_cast<const T*>(before(active[i])),
+                                                      now.columns,
+                                                      where_.instruction_set));
       };
       host::for_each_row(count, now.columns, measure, where_.executor);
     }
-    if (unmask::detail::rule_stores_all(part)) {
+    if (stores_all) {
       store(now, count, [&](index_t i) { return i; }, [&](index_t i) { return before(active[i]); });
     }
     step::choose_rows(m);
-    if (!unmask::detail::rule_stores_all(part)) {
+    if (!stores_all) {
       const index_t* const rows = m.layers.chosen_rows;
       store(
           now,

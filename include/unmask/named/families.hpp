@@ -6,6 +6,8 @@
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
+#include <unmask/policy/layers/cache_budget.hpp>
+#include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/linear_position.hpp>
 #include <unmask/policy/logits/credit.hpp>
 #include <unmask/policy/logits/eos.hpp>
@@ -116,6 +118,13 @@ using schedule_family = family_of_stage<part_stage::schedule,
                                         rho_eos,
                                         self_speculation,
                                         replayed_schedule>;
+
+using layer_rule_family = family_of_stage<part_stage::layer_rule,
+                                          1,
+                                          family_states::shared,
+                                          early_skip,
+                                          cache_budget,
+                                          similarity_refresh>;
 
 using stop_family = family_of_stage<part_stage::stop,
                                     6,

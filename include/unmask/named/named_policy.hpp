@@ -2,7 +2,6 @@
 #pragma once
 
 #include <unmask/named/any_draw.hpp>
-#include <unmask/named/any_layer_rule.hpp>
 #include <unmask/named/commit_rule_expression.hpp>
 #include <unmask/named/families.hpp>
 #include <unmask/named/policy_text_error.hpp>
@@ -14,32 +13,75 @@
 
 namespace UNMASK_NAMESPACE {
 
+/// The parts of a policy by name: families, and parts of one type.
+struct named_parts {
+  ranking_family ranking = ranking_family(by_confidence{});
+  commit_rule_expression commit_rule = {};
+  any_transform transform = {};
+  logits_processor_family logits_processors = {};
+  filter_family filter = {};
+  stop_family stops = {};
+  cache_family cache = {};
+  eviction_family eviction = {};
+  layer_rule_family layer_rule = {};
+  feature layer_reads = {};  ///< the tensor that the layer rule reads
+  schedule_family schedule = schedule_family(semi_autoregressive{});
+  any_draw draw = {};
+  any_truncation truncation = {};
+  token_edit_family token_edits = {};
+  placed<remask_below> remask = {{.confidence = 0.0F}};
+  placed<lookahead_by<any_lookahead_score>> lookahead = {{.branches = 0}};
+  placed<unmask::drafts> drafted = {{.branches = 0}};
+  placed<unmask::beam> searched = {{.width = 1}};
+};
+
+namespace detail {
+
+template <class Member>
+struct member_type;
+template <class Class, class Type>
+struct member_type<Type Class::*> {
+  using type = Type;
+};
+
+// Members of a class in order.
+template <auto... Member>
+struct member_list {
+  using types = type_list<typename member_type<decltype(Member)>::type...>;
+  template <std::size_t I>
+  static constexpr auto at =
+      element_at<I, type_list<std::integral_constant<decltype(Member), Member>...>>::type::value;
+};
+using parts_by_name = member_list<&named_parts::ranking,
+                                  &named_parts::commit_rule,
+                                  &named_parts::transform,
+                                  &named_parts::logits_processors,
+                                  &named_parts::filter,
+                                  &named_parts::stops,
+                                  &named_parts::cache,
+                                  &named_parts::eviction,
+                                  &named_parts::layer_rule,
+                                  &named_parts::schedule,
+                                  &named_parts::draw,
+                                  &named_parts::truncation,
+                                  &named_parts::token_edits,
+                                  &named_parts::remask,
+                                  &named_parts::lookahead,
+                                  &named_parts::drafted,
+                                  &named_parts::searched>;
+
+}  // namespace detail
+
 /// A policy whose parts are chosen at run time: that of a text. One type for all of them, trivially
 /// copyable, so that sequences of one session may have different ones, on the host and on a device.
 ///
 /// A stage whose part the text does not name is idle: it costs a test (step/active.hpp). Rows are
 /// read by the kernel of the statistics that the policy needs.
 ///
-/// State: that of all parts that a text may name; rows of the previous step, lookahead branches and
-/// memory of the layers only in slots whose sequences needed them.
-struct named_policy
-    : detail::constants_of<detail::type_list<ranking_family,
-                                             commit_rule_expression,
-                                             any_transform,
-                                             logits_processor_family,
-                                             filter_family,
-                                             stop_family,
-                                             cache_family,
-                                             eviction_family,
-                                             any_layer_rule,
-                                             schedule_family,
-                                             any_draw,
-                                             any_truncation,
-                                             token_edit_family,
-                                             placed<remask_below>,
-                                             placed<lookahead_by<any_lookahead_score>>,
-                                             placed<drafts>,
-                                             placed<beam>>> {
+/// State: that of the parts that the text names; on the host a slot has no more than its sequences
+/// needed so far.
+struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::types> {
+  using named_parts::stops;
   static constexpr bool varies = true;
   /// Plain rows with a draw; those that hold columns for a truncation; those that are compared.
   using row_kinds = statistics_list<named_statistics | stat::sampled,
@@ -54,23 +96,6 @@ struct named_policy
                                  row_read{stat::confidence},
                                  row_read{stat::confidence, false}>;
 
-  ranking_family ranking = ranking_family(by_confidence{});
-  commit_rule_expression commit_rule = {};
-  any_transform transform = {};
-  logits_processor_family logits_processors = {};
-  filter_family filter = {};
-  stop_family stops = {};
-  cache_family cache = {};
-  eviction_family eviction = {};
-  any_layer_rule layer_rule = {};
-  schedule_family schedule = schedule_family(semi_autoregressive{});
-  any_draw draw = {};
-  any_truncation truncation = {};
-  token_edit_family token_edits = {};
-  placed<remask_below> remask = {{.confidence = 0.0F}};
-  placed<lookahead_by<any_lookahead_score>> lookahead = {{.branches = 0}};
-  placed<unmask::drafts> drafted = {{.branches = 0}};
-  placed<unmask::beam> searched = {{.width = 1}};
   /// Number of parts, those inside any_of and all_of counted one by one.
   index_t count = 0;
   /// Name of a part that depends on more than one step; empty if there is none.
@@ -79,7 +104,7 @@ struct named_policy
   /// Part I of part_list.
   template <std::size_t I>
   [[nodiscard]] UNMASK_HD const part_type<I>& part_at() const {
-    return of(static_cast<const part_type<I>*>(nullptr));
+    return this->*detail::parts_by_name::at<I>;
   }
   /// Index in row_kinds of the statistics that the parts read.
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
@@ -119,6 +144,7 @@ struct named_policy
     p.cache = cache;
     p.eviction = eviction;
     p.layer_rule = layer_rule;
+    p.layer_reads = layer_reads;
     p.truncation = truncation;
     p.ranking.choose(left_to_right{});
     p.commit_rule.push(replayed_commits(again), 0);
@@ -134,7 +160,7 @@ struct named_policy
   }
   /// True if layers compute some of the positions only: the engine needs hooks there.
   [[nodiscard]] UNMASK_HD bool layered_now() const {
-    return cache.any_does<&part_traits::picks>() || layer_rule.skips_now();
+    return cache.any_does<&part_traits::picks>() || layer_rule.count > 0;
   }
 
  private:
@@ -148,47 +174,6 @@ struct named_policy
       }
     };
     return (of_part(part_at<I>()) | ...);
-  }
-
-  [[nodiscard]] UNMASK_HD const ranking_family& of(const ranking_family*) const { return ranking; }
-  [[nodiscard]] UNMASK_HD const commit_rule_expression& of(const commit_rule_expression*) const {
-    return commit_rule;
-  }
-  [[nodiscard]] UNMASK_HD const any_transform& of(const any_transform*) const { return transform; }
-  [[nodiscard]] UNMASK_HD const logits_processor_family& of(const logits_processor_family*) const {
-    return logits_processors;
-  }
-  [[nodiscard]] UNMASK_HD const filter_family& of(const filter_family*) const { return filter; }
-  [[nodiscard]] UNMASK_HD const stop_family& of(const stop_family*) const { return stops; }
-  [[nodiscard]] UNMASK_HD const cache_family& of(const cache_family*) const { return cache; }
-  [[nodiscard]] UNMASK_HD const eviction_family& of(const eviction_family*) const {
-    return eviction;
-  }
-  [[nodiscard]] UNMASK_HD const any_layer_rule& of(const any_layer_rule*) const {
-    return layer_rule;
-  }
-  [[nodiscard]] UNMASK_HD const schedule_family& of(const schedule_family*) const {
-    return schedule;
-  }
-  [[nodiscard]] UNMASK_HD const any_draw& of(const any_draw*) const { return draw; }
-  [[nodiscard]] UNMASK_HD const any_truncation& of(const any_truncation*) const {
-    return truncation;
-  }
-  [[nodiscard]] UNMASK_HD const token_edit_family& of(const token_edit_family*) const {
-    return token_edits;
-  }
-  [[nodiscard]] UNMASK_HD const placed<remask_below>& of(const placed<remask_below>*) const {
-    return remask;
-  }
-  [[nodiscard]] UNMASK_HD const placed<lookahead_by<any_lookahead_score>>&
-  of(const placed<lookahead_by<any_lookahead_score>>*) const {
-    return lookahead;
-  }
-  [[nodiscard]] UNMASK_HD const placed<unmask::drafts>& of(const placed<unmask::drafts>*) const {
-    return drafted;
-  }
-  [[nodiscard]] UNMASK_HD const placed<unmask::beam>& of(const placed<unmask::beam>*) const {
-    return searched;
   }
 };
 static_assert(std::is_trivially_copyable_v<named_policy>);

@@ -84,13 +84,6 @@ struct own_of<S, type_list<P...>> {
       type;
 };
 
-template <class List, class... T>
-struct choice_beside;
-template <class... Own, class... T>
-struct choice_beside<type_list<Own...>, T...> {
-  using type = choice_of<T..., Own...>;
-};
-
 template <index_t Most, family_states States, class List, class... T>
 struct family_beside;
 template <index_t Most, family_states States, class... Own, class... T>
@@ -166,9 +159,5 @@ using own_parts_of = typename detail::own_of<S, detail::proper_own_parts>::type;
 /// A family of T and of the user-defined parts of the stage.
 template <part_stage S, index_t Most, family_states States, class... T>
 using family_of_stage = typename detail::family_beside<Most, States, own_parts_of<S>, T...>::type;
-
-/// A choice of T and of the user-defined parts of the stage.
-template <part_stage S, class... T>
-using choice_of_stage = typename detail::choice_beside<own_parts_of<S>, T...>::type;
 
 }  // namespace unmask

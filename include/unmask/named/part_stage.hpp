@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/choice.hpp>
+#include <unmask/core/policy.hpp>
 
 #include <cstddef>
 #include <cstdint>

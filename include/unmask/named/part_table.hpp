@@ -32,11 +32,8 @@ typename joined<std::conditional_t<std::is_same_v<T, replayed_commits> ||
 using commit_rules = decltype(but_replays(commit_rule_family::list{}));
 using schedules = decltype(but_replays(schedule_family::list{}));
 using token_edits = decltype(but_replays(token_edit_family::list{}));
-/// The caches and the layer rules; the first alternative means none.
-template <class First, class... T>
-type_list<T...> but_the_first(type_list<First, T...>);
 using caches = cache_family::list;
-using layer_rules = decltype(but_the_first(any_layer_rule::rules::list{}));
+using layer_rules = layer_rule_family::list;
 
 template <class Part, class List>
 inline constexpr bool is_one_of = false;
@@ -276,8 +273,8 @@ struct entry_of<P> {
   static void add(parts p, values v) {
     P part{};
     v.fill(part, 0);
-    const auto read = static_cast<feature>(v.number(knob_count<P>()));
-    p.layer_rule = any_layer_rule(v.checked_part(part), read);
+    p.layer_rule.choose(v.checked_part(part), p.count);
+    p.layer_reads = static_cast<feature>(v.number(knob_count<P>()));
   }
 };
 

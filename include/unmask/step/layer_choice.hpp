@@ -15,27 +15,29 @@ inline constexpr index_t mean_lanes = 32;
 /// True if the drift of the active rows is read at a hook of this pass.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool measures(const slot_memory<Policy>& m) {
-  using rule = rule_of<Policy>;
-  return rule::measures != drift_terms::none &&
-         (!m.status->next.refresh || unmask::detail::rule_allocates(rule_in(m)));
+  bool allocates = false;
+  visit_rule(*m.policy, [&allocates](const auto& v) {
+    allocates = allocating<typename std::remove_cvref_t<decltype(v)>::type>;
+  });
+  return measured_terms<Policy> != drift_terms::none && (!m.status->next.refresh || allocates);
 }
 
 /// True if a row takes part in mean and maximum. Not a row that no pass has computed yet: its
 /// stored row is from another sequence or uninitialised.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool counts(const slot_memory<Policy>& m, const layer_row& row) {
-  using rule = rule_of<Policy>;
   if (row.position >= m.state->reached) {
     return false;
   }
-  if constexpr (counting<rule>) {
-    return with_context<rule_index<Policy>>(
-        m, row, layer_reduction_of<rule>{}, [&](const rule& part, const auto& context) {
-          return part.counts(row, m.layers.state->info, context);
-        });
-  } else {
-    return true;
-  }
+  bool counts = true;
+  visit_rule(*m.policy, [&](const auto& v) {
+    if constexpr (counting<typename std::remove_cvref_t<decltype(v)>::type>) {
+      counts = with_context(v, m, row, reduction_of_rows<Policy>{}, [&](const auto& context) {
+        return v.part.counts(row, m.layers.state->info, context);
+      });
+    }
+  });
+  return counts;
 }
 
 /// Active row i with its measurement.
@@ -135,38 +137,35 @@ inline constexpr index_t step_reduction_chunks = 32;
 /// Reduction over the rows for rules with look(), returned in every lane. `step_reductions` has
 /// room for step_reduction_chunks of them, shared by the thread group.
 template <class Policy>
-[[nodiscard]] UNMASK_HD layer_reduction_of<rule_of<Policy>>
+[[nodiscard]] UNMASK_HD reduction_of_rows<Policy>
 look_at_rows(const auto& t,
              const slot_memory<Policy>& m,
              index_t first,
-             layer_reduction_of<rule_of<Policy>>* step_reductions) {
-  using rule = rule_of<Policy>;
-  using step_reduction = layer_reduction_of<rule>;
-  step_reduction all{};
-  if constexpr (looking<rule>) {
-    const layer_info& info = m.layers.state->info;
-    const index_t size = (info.active + step_reduction_chunks - 1) / step_reduction_chunks;
-    for (index_t c = t.lane(); c * size < info.active; c += t.lanes()) {
-      step_reduction sum{};
-      for (index_t i = c * size; i < math::min((c + 1) * size, info.active); ++i) {
-        const layer_row row = measured_row(m, i, first);
-        sum.merge(with_context<rule_index<Policy>>(
-            m, row, step_reduction{}, [&](const rule& part, const auto& context) {
-              return part.look(row, info, context);
-            }));
+             reduction_of_rows<Policy>* step_reductions) {
+  reduction_of_rows<Policy> all{};
+  visit_rule(*m.policy, [&](const auto& v) {
+    using visited = std::remove_cvref_t<decltype(v)>;
+    if constexpr (looking<typename visited::type>) {
+      using step_reduction = layer_reduction_of<typename visited::type>;
+      const layer_info& info = m.layers.state->info;
+      const index_t size = (info.active + step_reduction_chunks - 1) / step_reduction_chunks;
+      for (index_t c = t.lane(); c * size < info.active; c += t.lanes()) {
+        step_reduction sum{};
+        for (index_t i = c * size; i < math::min((c + 1) * size, info.active); ++i) {
+          const layer_row row = measured_row(m, i, first);
+          sum.merge(with_context(v, m, row, reduction_of_rows<Policy>{}, [&](const auto& context) {
+            return v.part.look(row, info, context);
+          }));
+        }
+        reduction_for<visited>(step_reductions[c], v.none) = sum;
       }
-      step_reductions[c] = sum;
+      t.sync();
+      for (index_t c = 0; c * size < info.active; ++c) {
+        reduction_for<visited>(all, v.none)
+            .merge(reduction_for<visited>(step_reductions[c], v.none));
+      }
     }
-    t.sync();
-    for (index_t c = 0; c * size < info.active; ++c) {
-      all.merge(step_reductions[c]);
-    }
-  } else {
-    static_cast<void>(t);
-    static_cast<void>(m);
-    static_cast<void>(first);
-    static_cast<void>(step_reductions);
-  }
+  });
   return all;
 }
 
@@ -176,51 +175,50 @@ template <class Policy>
 UNMASK_HD void rank_rows(const auto& t,
                          const slot_memory<Policy>& m,
                          index_t first,
-                         const layer_reduction_of<rule_of<Policy>>& step_reduction) {
+                         const reduction_of_rows<Policy>& step_reduction) {
   const layer_memory& l = m.layers;
   const layer_info& info = l.state->info;
-  for (index_t i = t.lane(); i < info.active; i += t.lanes()) {
-    const layer_row row = measured_row(m, i, first);
-    const float importance = with_context<rule_index<Policy>>(
-        m, row, step_reduction, [&](const rule_of<Policy>& part, const auto& context) {
-          return part.importance(row, info, context);
-        });
-    l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
-  }
+  visit_rule(*m.policy, [&](const auto& v) {
+    for (index_t i = t.lane(); i < info.active; i += t.lanes()) {
+      const layer_row row = measured_row(m, i, first);
+      const float importance = with_context(v, m, row, step_reduction, [&](const auto& context) {
+        return v.part.importance(row, info, context);
+      });
+      l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
+    }
+  });
 }
 
 /// True if the rule computes active row i whatever its importance.
 template <class Policy>
-[[nodiscard]] UNMASK_HD bool
-is_mandatory(const slot_memory<Policy>& m,
-             index_t i,
-             index_t first,
-             const layer_reduction_of<rule_of<Policy>>& step_reduction) {
-  using rule = rule_of<Policy>;
-  if constexpr (mandating<rule>) {
-    const layer_row row = measured_row(m, i, first);
-    return with_context<rule_index<Policy>>(
-        m, row, step_reduction, [&](const rule& part, const auto& context) {
-          return part.mandatory(row, m.layers.state->info, context);
-        });
-  } else {
-    static_cast<void>(m);
-    static_cast<void>(i);
-    static_cast<void>(first);
-    static_cast<void>(step_reduction);
-    return false;
-  }
+[[nodiscard]] UNMASK_HD bool is_mandatory(const slot_memory<Policy>& m,
+                                          index_t i,
+                                          index_t first,
+                                          const reduction_of_rows<Policy>& step_reduction) {
+  bool is = false;
+  visit_rule(*m.policy, [&](const auto& v) {
+    if constexpr (mandating<typename std::remove_cvref_t<decltype(v)>::type>) {
+      const layer_row row = measured_row(m, i, first);
+      is = with_context(v, m, row, step_reduction, [&](const auto& context) {
+        return v.part.mandatory(row, m.layers.state->info, context);
+      });
+    }
+  });
+  return is;
 }
 
 /// Number of rows that the rule selects in addition to those always computed.
 template <class Policy>
-[[nodiscard]] UNMASK_HD index_t
-quota_of(const slot_memory<Policy>& m, const layer_reduction_of<rule_of<Policy>>& step_reduction) {
+[[nodiscard]] UNMASK_HD index_t quota_of(const slot_memory<Policy>& m,
+                                         const reduction_of_rows<Policy>& step_reduction) {
   const layer_row nowhere;
-  return with_context<rule_index<Policy>>(
-      m, nowhere, step_reduction, [&](const rule_of<Policy>& part, const auto& context) {
-        return part.quota(m.layers.state->info, context);
-      });
+  index_t quota = 0;
+  visit_rule(*m.policy, [&](const auto& v) {
+    quota = with_context(v, m, nowhere, step_reduction, [&](const auto& context) {
+      return v.part.quota(m.layers.state->info, context);
+    });
+  });
+  return quota;
 }
 
 /// Completes a selection, the first `size` of m.layers.chosen_rows: adds rows that commits need,
@@ -228,7 +226,7 @@ quota_of(const slot_memory<Policy>& m, const layer_reduction_of<rule_of<Policy>>
 /// rows the active ones. `size` is lane 0's.
 template <class Policy>
 UNMASK_HD void complete_choice(const auto& t, const slot_memory<Policy>& m, index_t size) {
-  const bool drops = unmask::detail::rule_drops(rule_in(m));
+  const bool drops = layers::drops(*m.policy);
   const layer_memory& l = m.layers;
   if (t.lane() == 0) {
     if (drops && !l.state->info.refresh) {
@@ -289,7 +287,7 @@ void choose_rows(const slot_memory<Policy>& m) {
       l.chosen_rows[i] = i;
     }
   } else {
-    layer_reduction_of<layers::rule_of<Policy>> step_reductions[layers::step_reduction_chunks];
+    layers::reduction_of_rows<Policy> step_reductions[layers::step_reduction_chunks];
     const auto step_reduction = layers::look_at_rows(alone, m, first, step_reductions);
     layers::rank_rows(alone, m, first, step_reduction);
     size = choose(

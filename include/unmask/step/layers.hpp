@@ -11,20 +11,88 @@ namespace UNMASK_NAMESPACE::step {
 
 namespace layers {
 
+template <class Part>
+struct rules_in {
+  using list = detail::type_list<Part>;
+};
+template <is_family Family>
+struct rules_in<Family> {
+  using list = typename Family::list;
+};
+
+/// Whether a policy may have a layer rule, the part that is or has it, and what the rules that it
+/// may have need. (g++ 12 cannot mangle the trait in the type of a function's argument.)
 template <class Policy>
-inline constexpr std::size_t cache_index = detail::part_that<Policy, &part_traits::caches>;
+inline constexpr bool has_rule = detail::has_part<Policy, &part_traits::skips>;
 template <class Policy>
 inline constexpr std::size_t rule_index = detail::part_that<Policy, &part_traits::skips>;
+template <class Policy>
+using rule_part = typename Policy::template part_type<rule_index<Policy>>;
+template <class Policy>
+using reduction_of_rows = layer_reduction_of<rule_part<Policy>>;
+template <class Policy>
+inline constexpr drift_terms measured_terms = []<class... Rule>(detail::type_list<Rule...>) {
+  return (Rule::measures | ...);
+}(typename rules_in<rule_part<Policy>>::list{});
+template <class Policy>
+inline constexpr bool all_store_all = []<class... Rule>(detail::type_list<Rule...>) {
+  return (storing_all<Rule> && ...);
+}(typename rules_in<rule_part<Policy>>::list{});
+template <class Policy>
+inline constexpr bool some_store_all = []<class... Rule>(detail::type_list<Rule...>) {
+  return (storing_all<Rule> || ...);
+}(typename rules_in<rule_part<Policy>>::list{});
 
-/// Whether the policy has a layer rule, and its type.
+/// Calls use(visited) for the layer rule of a policy, if it has one now.
+UNMASK_CALLS_HOST
+template <class Policy, class Use>
+UNMASK_HD constexpr void visit_rule(const Policy& p, const Use& use) {
+  detail::visit_parts<&part_traits::skips>(p, use);
+}
+/// True if positions that the rule does not select are dropped for the rest of the pass.
 template <class Policy>
-inline constexpr bool has_rule = rule_index<Policy> < Policy::part_total;
+[[nodiscard]] UNMASK_HD bool drops(const Policy& p) {
+  bool found = false;
+  visit_rule(p, [&found](const auto& v) { found = v.part.skipped == skipping::dropped; });
+  return found;
+}
+/// True if all rows given to the rule are stored, not only the selected ones.
 template <class Policy>
-using rule_of = typename Policy::template part_type<rule_index<Policy>>;
-
+[[nodiscard]] UNMASK_HD bool stores_all(const Policy& p) {
+  bool found = false;
+  visit_rule(p, [&found](const auto& v) {
+    found = storing_all<typename std::remove_cvref_t<decltype(v)>::type>;
+  });
+  return found;
+}
+/// True if the rule has a hook at a layer.
 template <class Policy>
-[[nodiscard]] UNMASK_HD const rule_of<Policy>& rule_in(const slot_memory<Policy>& m) {
-  return m.policy->template part_at<rule_index<Policy>>();
+[[nodiscard]] UNMASK_HD constexpr bool hooks(const Policy& p, index_t layer, index_t layers) {
+  bool found = false;
+  visit_rule(p, [&](const auto& v) { found = v.part.hooks(layer, layers); });
+  return found;
+}
+/// The rule's measurement of a row.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float measure(const Policy& p, const drift_sums& sums) {
+  float found = 0.0F;
+  visit_rule(p, [&](const auto& v) { found = v.part.measure(sums); });
+  return found;
+}
+/// The most rows that the rule selects (bounding); `otherwise` without such a bound.
+template <class Policy>
+[[nodiscard]] index_t most(const Policy& p,
+                           const layer_info& info,
+                           const sequence_shape& geometry,
+                           range query,
+                           index_t otherwise) {
+  index_t found = otherwise;
+  visit_rule(p, [&](const auto& v) {
+    if constexpr (bounding<typename std::remove_cvref_t<decltype(v)>::type>) {
+      found = v.part.most(info, geometry, query);
+    }
+  });
+  return found;
 }
 
 /// The first masked position that this step decides; -1 if there is none. Cost: O(window).
@@ -65,21 +133,34 @@ template <class Policy>
   return at;
 }
 
-/// Calls `use(part, context)` with the context of part I for a row.
-template <std::size_t I, class Policy>
-UNMASK_HD auto with_context(const slot_memory<Policy>& m,
+/// The reduction of the visited rule over the rows of a layer, among those of its family.
+template <class At>
+[[nodiscard]] UNMASK_HD auto& reduction_for(auto& all, [[maybe_unused]] no_state& none) {
+  using part_type = typename At::type;
+  if constexpr (std::is_same_v<layer_reduction_of<part_type>, no_state>) {
+    return none;
+  } else if constexpr (At::in_family) {
+    return At::family_type::template reduction_of<part_type>(all);
+  } else {
+    return all;
+  }
+}
+
+/// Calls `use(context)` with the context of the visited rule for a row, and returns its result.
+template <class At, class Policy>
+UNMASK_HD auto with_context(const At& v,
+                            const slot_memory<Policy>& m,
                             const layer_row& row,
-                            const auto& step_reduction,
+                            const auto& reduction,
                             const auto& use) {
-  using part_type = typename Policy::template part_type<I>;
+  using part_type = typename At::type;
   const step_info at = info_of_row(m, row);
-  const position_state_of<part_type> start{};
+  position_state_of<part_type> start{};
   const position_state_of<part_type>& state =
-      row.masked ? m.template state_at<I, position_state_of<part_type>>(row.target % m.window)
-                 : start;
+      row.masked ? position_state_at(v, m, row.target % m.window) : start;
   const layer_context<part_type> context{
-      state, detail::get_indexed<I, sequence_state_of<part_type>>(*m.sequence), step_reduction, at};
-  return use(m.policy->template part_at<I>(), context);
+      state, sequence_state_at(v, m), reduction_for<At>(reduction, v.none), at};
+  return use(context);
 }
 
 /// Value of layer_state::next for a pass that did not fit into its captured size.
@@ -180,13 +261,7 @@ set_query(const slot_memory<Policy>& m, plan& next, [[maybe_unused]] const step_
 /// True if the rule has a hook at a layer. False without a rule.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool hooks(const slot_memory<Policy>& m, index_t layer) {
-  if constexpr (layers::has_rule<Policy>) {
-    return layers::rule_in(m).hooks(layer, m.state->model.layers);
-  } else {
-    static_cast<void>(m);
-    static_cast<void>(layer);
-    return false;
-  }
+  return layers::hooks(*m.policy, layer, m.state->model.layers);
 }
 
 /// The first layer from `layer` on at which the rule has a hook; the number of layers if there is
@@ -270,16 +345,15 @@ UNMASK_HD void enter_layers(const deciding_group auto& t, const slot_memory<Poli
       info.block_length = m.state->view.block(next.first_block).size();
       info.refresh = next.refresh;
       *l.state = {count, fresh, count, 0, 0, next_hook(m, 0), info};
-      if constexpr (layers::has_rule<Policy>) {
-        using rule = layers::rule_of<Policy>;
-        if constexpr (allocating<rule>) {
+      layers::visit_rule(*m.policy, [&](const auto& v) {
+        if constexpr (allocating<typename std::remove_cvref_t<decltype(v)>::type>) {
           const layer_row nowhere;
-          layers::with_context<layers::rule_index<Policy>>(
-              m, nowhere, layer_reduction_of<rule>{}, [&](const rule& part, const auto& context) {
-                part.allocate(l.means, l.budgets, info.layers, context);
+          layers::with_context(
+              v, m, nowhere, layers::reduction_of_rows<Policy>{}, [&](const auto& context) {
+                v.part.allocate(l.means, l.budgets, info.layers, context);
               });
         }
-      }
+      });
     }
     layers::map_rows(t, m);
   } else {

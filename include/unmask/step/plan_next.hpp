@@ -206,8 +206,8 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
-    when<active_parts::rewrites_now>(
-        m, [&next](const auto& slot) { clear_cells(slot, next.score); });
+    when<active_parts::rewrites_now>(m,
+                                     [&next](const auto& slot) { clear_cells(slot, next.score); });
     when<active_parts::beams_now>(m, [&next](const auto& slot) {
       stand_best(slot, false);
       if (next.end != ending::running) {

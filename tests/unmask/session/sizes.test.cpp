@@ -68,7 +68,7 @@ TEST(Sizes, ProductsOfCapacitiesDoNotOverflow) {
       .sequences = 4, .length = 1 << 24, .window = 1 << 24, .branches = 15, .vocab = 100};
   constexpr std::size_t rows = std::size_t{16} << 24U;
   static_assert(state_bytes<tracking_branches>(many) >
-                4 * rows * step::slot_memory<tracking_branches>::tracked_capacity * sizeof(float));
+                4 * rows * step::tracked_capacity(tracking_branches::tracks) * sizeof(float));
   constexpr session_capacity one = {.length = 1 << 26, .window = 1 << 26};
   constexpr std::size_t answers = (std::size_t{2} << 26U) * 16;
   static_assert(state_bytes<asking>(one) > answers * sizeof(token_probability));
@@ -89,7 +89,7 @@ TEST(Sizes, ArraysOfASlotLieBehindEachOther) {
   EXPECT_LE(at(m.marks + c.length), m.at.used());
   const auto b = step::slot_at<tracking_branches>(
       base, {.length = 1 << 26, .window = 1 << 26, .branches = 15});
-  constexpr std::uintptr_t capacity = b.tracked_capacity;
+  const auto capacity = static_cast<std::uintptr_t>(b.needs.tracked_capacity);
   EXPECT_EQ(at(b.tracked_of((1 << 26) - 1)) - at(b.tracked), ((1U << 26U) - 1) * capacity * 4);
 }
 

@@ -58,7 +58,7 @@ class slot {
     }
   }
   [[nodiscard]] int& value(index_t p) const {
-    return detail::get_indexed<1, counting::position_state>(m.cells[m.cell_of(p)]).value;
+    return m.state_at<1, counting::position_state>(m.cell_of(p)).value;
   }
   /// The position that this one was, by everything that belongs to it; -1 for an inserted mask.
   [[nodiscard]] index_t origin(index_t p) const {

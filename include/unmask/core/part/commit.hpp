@@ -3,7 +3,7 @@
 
 #include <unmask/core/part/part.hpp>
 
-/// What may follow the decision of a commit rule.
+/// Functions that follow the decision of a commit rule.
 namespace UNMASK_NAMESPACE {
 
 /// Reduction over the tokens that a step committed or rewrote: `review(candidate, context) ->

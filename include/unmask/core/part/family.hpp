@@ -102,6 +102,11 @@ class family {
                          no_state,
                          reductions_beside<step_reduction_of<Part>...>>;
 
+  using layer_reduction =
+      std::conditional_t<(std::is_same_v<layer_reduction_of<Part>, no_state> && ...),
+                         no_state,
+                         reductions_beside<layer_reduction_of<Part>...>>;
+
   static_assert((std::is_trivially_copyable_v<Part> && ...));
   static_assert(sizeof...(Part) < 255);
 

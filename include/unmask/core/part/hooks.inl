@@ -6,11 +6,13 @@
 // (core/part/part_check.hpp), and which parts a sequence uses (step/active.hpp). Included several
 // times, hence no #pragma once, after these macros are defined:
 //
-//   UNMASK_HOOK(name, has, question, functions...)  a step asks each part that has it whether it uses
+//   UNMASK_HOOK(name, has, question, functions...)  a step asks each part that has it whether it
+//   uses
 //       it now: step::<name>_now(policy or slot). `question` is the function of the part that answers;
 //       without it the answer is true, and `always` is the name of none.
 //   UNMASK_TRAIT(name, has, functions...)           a step does not ask
-//   UNMASK_FUNCTION(name, has, sentence)            among the functions: a part with one of that name
+//   UNMASK_FUNCTION(name, has, sentence)            among the functions: a part with one of that
+//   name
 //       has to satisfy `has`, or is refused with the sentence
 //
 // and the last two are empty if they are not defined. All are undefined at the end.
@@ -208,7 +210,7 @@ UNMASK_HOOK(picks, picking<P>, always,
   UNMASK_FUNCTION(in_query, picking<P>,
       "in_query(row, context) must be const and return bool, in a part that has set_query()"))
 // selects positions at a layer
-UNMASK_HOOK(skips, layer_rule<P>, skips_now)
+UNMASK_HOOK(skips, layer_rule<P>, always)
 // clang-format on
 
 #undef UNMASK_HOOK

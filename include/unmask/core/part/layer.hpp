@@ -249,15 +249,14 @@ struct layer_context {
 /// rule drops positions, each forced block keeps one masked position in addition to the quota when
 /// it would keep none, because a commit needs logits. A pass that refreshes computes every row.
 ///
-/// `measures` is a constant; `reads`, `skipped` and `stores_all` are constants, too, or members in
-/// a rule that stands for several rules at run time (any_layer_rule). `measure(sums)` returns a
-/// number from the sums that `measures` names. Optional: `layer_reduction` with `look(row, info,
+/// `reads`, `measures`, `skipped` and `stores_all` are constants. `measure(sums)` returns a number
+/// from the sums that `measures` names. Optional: `layer_reduction` with `look(row, info,
 /// context) -> layer_reduction` and `merge`, reduced in position order, from a start state in each
 /// of a fixed number of chunks; `counts(row, info, context) -> bool`, whether a row takes part in
 /// mean and maximum; `mandatory(row, info, context) -> bool`, whether a row is computed whatever
 /// its importance; it still uses a place of the quota if its importance gives it one;
 /// `allocate(means, budgets, layers, context)`, called before a pass with the means of the last
-/// one. Passes that refresh are measured for it, too, unless a member `allocates` is false.
+/// one. Passes that refresh are measured for it, too.
 ///
 /// The selected rows, or with `stores_all` all, are copied into the engine's stored rows.
 template <class P>
@@ -331,42 +330,6 @@ concept bounding =
 template <class P>
 concept storing_all =
     layer_rule<P> && requires { requires std::bool_constant<P::stores_all>::value; };
-
-namespace detail {
-
-/// True if `stores_all` is a member of the rule and not a constant: a rule that stands for several
-/// rules at run time.
-template <class P>
-concept layer_rule_value =
-    layer_rule<P> && !requires { typename std::bool_constant<P::skipped == skipping::dropped>; };
-
-/// True if positions that a rule does not select are dropped for the rest of the pass.
-template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_drops(const P& rule) {
-  return rule.skipped == skipping::dropped;
-}
-
-/// True if all rows given to a rule are stored, not only the selected ones.
-template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_stores_all([[maybe_unused]] const P& rule) {
-  if constexpr (requires { rule.stores_all; }) {
-    return rule.stores_all;
-  } else {
-    return false;
-  }
-}
-
-/// True if a rule needs the means of passes that refresh, too.
-template <layer_rule P>
-[[nodiscard]] UNMASK_HD constexpr bool rule_allocates([[maybe_unused]] const P& rule) {
-  if constexpr (requires { rule.allocates; }) {
-    return rule.allocates;
-  } else {
-    return allocating<P>;
-  }
-}
-
-}  // namespace detail
 
 /// A cache: selects the positions that enter the next forward pass. `set_query(sequence, plan,
 /// context)` is called after the schedule, narrows plan::query, which starts as the range that the

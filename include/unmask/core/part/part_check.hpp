@@ -2,11 +2,11 @@
 #pragma once
 
 #include <unmask/core/part/answer_end.hpp>
-#include <unmask/core/part/rewriting.hpp>
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/commit.hpp>
 #include <unmask/core/part/layer.hpp>
 #include <unmask/core/part/part.hpp>
+#include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-/// What a schedule may say about its passes, and the bound on the forward passes of a decode.
+/// Functions of a schedule about its passes, and the bound on the forward passes of a decode.
 namespace UNMASK_NAMESPACE {
 
 /// Part that may need more forward passes than one for each masked position, and declares the

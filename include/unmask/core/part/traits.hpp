@@ -3,11 +3,11 @@
 
 #include <unmask/core/part/attention.hpp>
 #include <unmask/core/part/branches.hpp>
-#include <unmask/core/part/schedule.hpp>
-#include <unmask/core/part/rewriting.hpp>
 #include <unmask/core/part/commit.hpp>
 #include <unmask/core/part/layer.hpp>
 #include <unmask/core/part/part.hpp>
+#include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 #include <string_view>
 
@@ -79,7 +79,7 @@ inline constexpr part_traits traits_of{
 #define UNMASK_HOOK(name, has, ...) .name = has,
 #define UNMASK_TRAIT UNMASK_HOOK
 #include <unmask/core/part/hooks.inl>
-        .tracks = detail::tracks_of<P>,
+    .tracks = detail::tracks_of<P>,
     .probes = detail::probes_of<P>,
     .has_cost = detail::costing<P>,
     .cost = &detail::cost_of<P>};

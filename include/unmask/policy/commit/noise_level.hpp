@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/random.hpp>
 
 /// Commit rules by the noise level of a diffusion, which falls from 1 to `epsilon` over `steps`

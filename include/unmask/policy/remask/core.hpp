@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/rewriting.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 namespace UNMASK_NAMESPACE {
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
+#include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/rewriting.hpp>
 #include <unmask/core/part/schedule.hpp>
-#include <unmask/core/part/knob.hpp>
 #include <unmask/policy/presets/released/loop.hpp>
 
 namespace UNMASK_NAMESPACE {

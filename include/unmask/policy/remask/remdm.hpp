@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/schedule.hpp>
+#include <unmask/core/part/commit.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/rewriting.hpp>
-#include <unmask/core/part/commit.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 /// Remasking discrete diffusion (ReMDM): commit rules that mask a few of the least certain tokens
 /// again. The paper draws tokens and positions; its released variants here are deterministic.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/policy/schedule/fill_block.hpp>
 
 namespace UNMASK_NAMESPACE {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/check.hpp>
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/schedule.hpp>
 #include <unmask/policy/schedule/fill_block.hpp>
 
 namespace UNMASK_NAMESPACE {

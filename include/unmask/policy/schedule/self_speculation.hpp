@@ -2,8 +2,8 @@
 #pragma once
 
 #include <unmask/core/part/attention.hpp>
-#include <unmask/core/part/schedule.hpp>
 #include <unmask/core/part/knob.hpp>
+#include <unmask/core/part/schedule.hpp>
 
 namespace UNMASK_NAMESPACE {
 
