@@ -49,6 +49,35 @@ TEST(NamedRequirements, TheWindowIsTheLeastThatASequenceStartsWith) {
   }
 }
 
+/// Bytes that a position of the window takes, without its record, which has all statistics that a
+/// policy of the type may read.
+template <class Policy>
+long bytes_of_a_position(const Policy& p) {
+  const auto of = [&p](index_t window) {
+    return static_cast<long>(
+        state_bytes(p, {.length = window, .window = window, .vocab = model.vocab}));
+  };
+  return (of(8192) - of(4096)) / 4096 - static_cast<long>(sizeof(record<Policy::required>));
+}
+
+TEST(NamedRequirements, APositionTakesTheBytesOfThePartsThatTheTextNames) {
+  const auto expect_equal = [](const char* text, const auto& composed) {
+    EXPECT_EQ(bytes_of_a_position(read_policy(text)), bytes_of_a_position(composed)) << text;
+  };
+  expect_equal("threshold(0.9) + single_block",
+               policy{by_confidence{}, threshold{0.9F}, single_block{}});
+  expect_equal("at_random + tokens_per_step(1)", policy{at_random{}, tokens_per_step{1}});
+  expect_equal("trace_credit + threshold(0.9)",
+               policy{by_confidence{}, trace_credit<>{}, threshold{0.9F}});
+  expect_equal("threshold(0.9) + repetition_penalty",
+               policy{by_confidence{}, threshold{0.9F}, repetition_penalty<>{}});
+  expect_equal("any_of(threshold(0.9), local_leap)",
+               policy{by_confidence{}, threshold{0.9F} || local_leap{}});
+  expect_equal("running_confidence", policy{by_confidence{}, running_confidence{}});
+  expect_equal("wino", policy{by_confidence{}, wino{}});
+  expect_equal("joint_threshold_indel", policy{by_confidence{}, joint_threshold_indel{}});
+}
+
 TEST(NamedRequirements, NumbersAreThoseOfTheTypes) {
   const auto of = [](const char* text, const session_capacity& room) {
     return requirements_of(read_policy(text), model, room, shape);
