@@ -42,9 +42,9 @@ extern "C" {
 #  endif
 #endif
 
-/// Incremented with every change of the C headers; two libraries with equal unmask_abi_version()
-/// have the same calls.
-#define UNMASK_ABI_VERSION 13
+/// Incremented with every release that changes the C headers; two released libraries with equal
+/// unmask_abi_version() have the same calls.
+#define UNMASK_ABI_VERSION 1
 
 /// No token: for a model without an EOS token.
 #define UNMASK_NO_TOKEN 0x7fffffff

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Callers that were compiled against an older and against a newer header, and one library: what
-// they find in its arrays is the same, and members that the library does not know are 0.
+// Callers that were compiled against the header and against a newer one, and one library: what they
+// find in its arrays is the same, and members that the library does not know are 0.
 #include <stdint.h>
 #include <stdio.h>
 
-const char* call_older(uint64_t* digest, int32_t* grown);
 const char* call_this(uint64_t* digest, int32_t* grown);
 const char* call_newer(uint64_t* digest, int32_t* grown);
 
 int main(void) {
-  const char* (*const callers[])(uint64_t*, int32_t*) = {call_older, call_this, call_newer};
-  uint64_t digests[3] = {0, 0, 0};
+  const char* (*const callers[])(uint64_t*, int32_t*) = {call_this, call_newer};
+  uint64_t digests[2] = {0, 0};
   int32_t grown = 0;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const char* const error = callers[i](&digests[i], &grown);
     if (error != NULL) {
       printf("%s\n", error);
       return 1;
     }
   }
-  printf("%d %d %d\n", digests[0] == digests[1], digests[2] == digests[1], grown);
-  return digests[1] == 0;
+  printf("%d %d\n", digests[0] == digests[1], grown);
+  return digests[0] == 0;
 }

@@ -975,7 +975,7 @@ TEST(c_api, says_where_the_answer_ends) {
   EXPECT_EQ(report.end, UNMASK_STOP_TOKENS);
   EXPECT_EQ(report.committed_prefix, 6);
   EXPECT_EQ(report.answer_end, 3);
-  // A report of version 8 ends before it.
+  // An older caller's report ends before it.
   unmask_report older = UNMASK_REPORT_INIT;
   older.struct_size = offsetof(unmask_report, answer_end);
   older.answer_end = 77;
@@ -1016,31 +1016,26 @@ TEST(c_api, ends_the_answer_before_what_no_decision_committed) {
 // A model that always proposes the mask token: released decoders let it, and never finish.
 TEST(c_api, lets_the_mask_token_be_proposed) {
   for (const bool proposed : {false, true}) {
-    for (const bool older : {false, true}) {
-      unmask_options o = small_options();
-      o.propose_mask = proposed ? 1 : 0;
-      if (older) {  // a caller of version 5 does not know the member
-        o.struct_size = offsetof(unmask_options, propose_mask);
-      }
-      const session_pointer s = made("tokens_per_step + max_steps(3)", o);
-      std::vector<std::int32_t> tokens(6);
-      const unmask_sequence q = small_sequence();
-      ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
-      std::vector<float> z(6 * 4, 0.0F);
-      for (std::size_t p = 0; p < 6; ++p) {
-        z[p * 4 + 3] = 9.0F;
-      }
-      unmask_request request = UNMASK_REQUEST_INIT;
-      while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
-        unmask_logits l = c_logits(z, 4);
-        l.rows = request.rows;
-        ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
-      }
-      unmask_report report = UNMASK_REPORT_INIT;
-      ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
-      EXPECT_EQ(report.end, UNMASK_MAX_STEPS);
-      EXPECT_EQ(report.masked, proposed && !older ? 6 : 3);
+    unmask_options o = small_options();
+    o.propose_mask = proposed ? 1 : 0;
+    const session_pointer s = made("tokens_per_step + max_steps(3)", o);
+    std::vector<std::int32_t> tokens(6);
+    const unmask_sequence q = small_sequence();
+    ASSERT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK);
+    std::vector<float> z(6 * 4, 0.0F);
+    for (std::size_t p = 0; p < 6; ++p) {
+      z[p * 4 + 3] = 9.0F;
     }
+    unmask_request request = UNMASK_REQUEST_INIT;
+    while (unmask_next(s.get(), &request) == UNMASK_OK && request.count > 0) {
+      unmask_logits l = c_logits(z, 4);
+      l.rows = request.rows;
+      ASSERT_EQ(unmask_supply(s.get(), &l), UNMASK_OK) << unmask_last_error();
+    }
+    unmask_report report = UNMASK_REPORT_INIT;
+    ASSERT_EQ(unmask_get_report(s.get(), 0, &report), UNMASK_OK);
+    EXPECT_EQ(report.end, UNMASK_MAX_STEPS);
+    EXPECT_EQ(report.masked, proposed ? 6 : 3);
   }
   unmask_options o = small_options();
   unmask_session* none = nullptr;
@@ -1370,10 +1365,10 @@ TEST(c_api, says_what_is_wrong_with_a_call) {
   expect_fails(unmask_get_plan(s.get(), 0, nullptr), bad, {"plan", "null"});
   expect_fails(unmask_get_plan(nullptr, 0, &plan), bad, {"session", "null"});
   for (const std::size_t size :
-       {std::size_t{0}, std::size_t{28}, std::size_t{34}, std::size_t{132}}) {
+       {std::size_t{0}, std::size_t{32}, std::size_t{38}, std::size_t{132}}) {
     expect_fails(unmask_committed(s.get(), 0, size, &entries, &count),
                  bad,
-                 {"entry_size", std::to_string(size).c_str(), "sizeof", "at least 32"});
+                 {"entry_size", std::to_string(size).c_str(), "sizeof", "at least 36"});
   }
   expect_fails(unmask_committed(s.get(), 0, sizeof(unmask_commit), nullptr, &count),
                bad,

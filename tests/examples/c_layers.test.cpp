@@ -80,7 +80,7 @@ TEST(CLayers, APolicySaysWhatItDemandsOfAnEngine) {
     EXPECT_EQ(rule.single_positions, d.single_positions);
     EXPECT_EQ(rule.evicts, d.evicts);
   }
-  // A caller of version 3 knows four members.
+  // An older caller's structure has four members.
   unmask_layer_rule older = UNMASK_LAYER_RULE_INIT;
   older.struct_size = offsetof(unmask_layer_rule, single_positions);
   older.single_positions = 77;

@@ -13,25 +13,15 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-static_assert(first_size<unmask_commit> == 32 && sizeof(unmask_probability) == 24 &&
-                  offsetof(unmask_report, second_reads) == 36 &&
-                  offsetof(unmask_options, propose_mask) == 56,
-              "the layout since version 1");
-static_assert(sizeof(unmask_plan) == 20, "the layout since version 2");
-static_assert(first_size<unmask_candidate> == 52, "the layout since version 10");
-static_assert(first_size<unmask_segment> == 56 && sizeof(unmask_segment) == 64,
-              "the layout since version 11");
-static_assert(first_size<unmask_sequence> == 48 && offsetof(unmask_sequence, constraints) == 56 &&
-                  sizeof(unmask_modifiers) == 40,
-              "the layout since version 5");
-static_assert(sizeof(unmask_sequence) == 72 && sizeof(unmask_constrained_field) == 32 &&
-                  UNMASK_FILLED == static_cast<int>(unmask::candidate_outcome::filled),
-              "the layout since version 10");
-static_assert(sizeof(unmask_requirements) == 24, "the layout since version 7");
-static_assert(sizeof(unmask_options) == 72 && offsetof(unmask_options, flags) == 68,
-              "the layout since version 9");
-static_assert(UNMASK_FROM_BRANCH == static_cast<int>(unmask::candidate_outcome::from_branch));
-static_assert(UNMASK_NO_TOKEN == unmask::no_token &&
+static_assert(sizeof(unmask_options) == 72 && sizeof(unmask_sequence) == 72 &&
+                  sizeof(unmask_constrained_field) == 32 && sizeof(unmask_segment) == 64 &&
+                  sizeof(unmask_modifiers) == 40 && sizeof(unmask_commit) == 36 &&
+                  sizeof(unmask_candidate) == 56 && sizeof(unmask_probability) == 24 &&
+                  sizeof(unmask_report) == 56 && sizeof(unmask_plan) == 20 &&
+                  sizeof(unmask_requirements) == 24,
+              "the sizes of version 1");
+static_assert(UNMASK_FILLED == static_cast<int>(unmask::candidate_outcome::filled) &&
+              UNMASK_NO_TOKEN == unmask::no_token &&
               UNMASK_F16 == static_cast<int>(unmask::element_kind::f16) &&
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
               UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled) &&

@@ -9,10 +9,9 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-static_assert(sizeof(unmask_stored) == 40, "the layout since version 2");
-static_assert(sizeof(unmask_layer_rule) == 24 && sizeof(unmask_eviction) == 32,
-              "the layout since version 4");
-static_assert(sizeof(unmask_device_list) == 32, "the layout since version 6");
+static_assert(sizeof(unmask_layer_rule) == 24 && sizeof(unmask_stored) == 40 &&
+                  sizeof(unmask_eviction) == 32 && sizeof(unmask_device_list) == 32,
+              "the sizes of version 1");
 static_assert(UNMASK_VALUE == static_cast<int>(unmask::feature::value) &&
               UNMASK_EVICT_CHOOSE == static_cast<int>(unmask::eviction::choose) &&
               UNMASK_EVICT_CHOSEN == static_cast<int>(unmask::eviction::chosen));

@@ -93,19 +93,9 @@ void check_field(
 // behind its end.
 inline constexpr std::size_t largest_struct = 128;
 
-// Size of a structure in the version that it came with.
+// Size of a structure in version 1.
 template <class T>
 inline constexpr std::size_t first_size = sizeof(T);
-template <>
-inline constexpr std::size_t first_size<unmask_sequence> = offsetof(unmask_sequence, policy);
-template <>
-inline constexpr std::size_t first_size<unmask_options> = offsetof(unmask_options, propose_mask);
-template <>
-inline constexpr std::size_t first_size<unmask_segment> = offsetof(unmask_segment, attention);
-template <>
-inline constexpr std::size_t first_size<unmask_commit> = offsetof(unmask_commit, rank);
-template <>
-inline constexpr std::size_t first_size<unmask_candidate> = offsetof(unmask_candidate, rank);
 
 // A caller's structure as this library knows it.
 template <class T>

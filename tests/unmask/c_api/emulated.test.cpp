@@ -248,18 +248,6 @@ TEST(CApiOnADevice, RefusesAPolicyThatIsNone) {
   EXPECT_EQ(unmask_next_slots(s.get(), nullptr, 2, &request), UNMASK_INVALID_ARGUMENT);
 }
 
-TEST(CApiOnADevice, TakesTheSequencesOfOlderCallers) {
-  const session_pointer s = made("threshold(0.9)", options_on(nullptr));
-  std::vector<std::int32_t> tokens(6);
-  unmask_sequence q = UNMASK_SEQUENCE_INIT;
-  q.length = 6;
-  q.policy = "not read";
-  q.struct_size = offsetof(unmask_sequence, policy);
-  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_OK) << unmask_last_error();
-  q.struct_size -= 8;
-  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 6, &q), UNMASK_INVALID_ARGUMENT);
-}
-
 TEST(CApiOnADevice, SuppliesWithoutWaiting) {
   CUstream_st stream;
   const session_pointer s = made("tokens_per_step(2)", options_on(&stream));
