@@ -82,13 +82,6 @@ inline unmask_device_list list_of(const unmask::device_list& l) {
   return {sizeof(unmask_device_list), l.most, l.first, l.data, l.count};
 }
 
-// Structure i of a caller's array of results.
-template <class T>
-T* structure_at(T* array, std::size_t i) {
-  auto* const bytes = reinterpret_cast<unsigned char*>(array);
-  return reinterpret_cast<T*>(bytes + i * array->struct_size);
-}
-
 #ifdef UNMASK_C_API_CUDA
 // Hooks of several segments in element type T, which `now` and `stored` are of.
 template <class T>
@@ -300,11 +293,7 @@ unmask_status unmask_device_at_layer(unmask_session* session,
                          "in [1, ",
                          s.capacity.sequences,
                          "], the sequences of the session");
-          check_argument(needed(rows, "rows").struct_size >= sizeof(unmask_device_list),
-                         "rows->struct_size",
-                         rows->struct_size,
-                         "the sizeof of the structure, at least ",
-                         sizeof(unmask_device_list));
+          checked_size<unmask_device_list>(needed(rows, "rows").struct_size, "rows->struct_size");
           const std::span list(segments, static_cast<std::size_t>(count));
           static_cast<void>(known_part_of(stored, UNMASK_STORED_INIT, "stored"));
           switch (rows_of(known_part_of(now, UNMASK_LOGITS_INIT, "now"), "now").kind) {

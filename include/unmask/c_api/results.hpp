@@ -7,7 +7,10 @@
 
 namespace UNMASK_NAMESPACE::detail::c_api {
 
-inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
+inline unmask_commit structure_of(const unmask::commit_entry& e) {
+  return {e.slot, e.position, e.token, e.log_probability, e.step, e.block, e.block_step, 1, e.rank};
+}
+inline unmask_candidate structure_of(const unmask::candidate_entry& e) {
   return {e.slot,
           e.position,
           e.token,
@@ -15,29 +18,36 @@ inline unmask_commit commit_of(const unmask::commit_entry& e, bool committed) {
           e.step,
           e.block,
           e.block_step,
-          committed ? 1 : 0,
+          e.committed ? 1 : 0,
+          static_cast<std::int32_t>(e.outcome),
+          e.part,
+          e.confidence,
+          e.margin,
+          e.entropy,
           e.rank};
 }
-
-// The session on the host whose tokens `call` needs there.
-[[nodiscard]] inline auto& host_of(unmask_session& s, const char* call) {
-  if (s.host == nullptr) {
-    throw unsupported(std::string(call) + " of a session whose tokens are on a device");
-  }
-  return *s.host;
+inline unmask_probability structure_of(const unmask::token_probability& p) {
+  return {p.slot, p.position, p.token, p.step, p.probability, p.share};
 }
 
-// Lends probabilities as structures of `size` bytes.
-inline void lend_probabilities(unmask_session& s,
-                               std::span<const unmask::token_probability> from,
-                               std::size_t size,
-                               const unmask_probability** entries,
-                               std::int32_t* count) {
-  s.answers.clear(checked_size<unmask_probability>(size, "entry_size"));
-  for (const unmask::token_probability& p : from) {
-    s.answers.push_back({p.slot, p.position, p.token, p.step, p.probability, p.share});
-  }
-  lend(s.answers, entries, count);
+// Lends the list that `get` returns of a session, as structures of `size` bytes in `list`.
+template <class T, class Get>
+unmask_status lend_list(unmask_session* session,
+                        lent_array<T> unmask_session::* list,
+                        std::size_t size,
+                        const T** entries,
+                        std::int32_t* count,
+                        const Get& get) {
+  return guarded([&] {
+    unmask_session& s = needed(session, "session");
+    const auto from = s.with(get);
+    lent_array<T>& to = s.*list;
+    to.clear(checked_size<T>(size, "entry_size"));
+    for (const auto& e : from) {
+      to.push_back(structure_of(e));
+    }
+    lend(to, entries, count);
+  });
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api
@@ -111,57 +121,32 @@ unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   });
 }
 
-unmask_status unmask_committed(unmask_session* session,
-                               std::int32_t slot,
-                               std::size_t entry_size,
-                               const unmask_commit** entries,
-                               std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    const auto from = s.with([&](auto& q) { return q.committed(slot); });
-    s.commits.clear(checked_size<unmask_commit>(entry_size, "entry_size"));
-    for (const unmask::commit_entry& e : from) {
-      s.commits.push_back(commit_of(e, true));
-    }
-    lend(s.commits, entries, count);
-  });
-}
-
-unmask_status unmask_candidates(unmask_session* session,
-                                std::int32_t slot,
-                                std::size_t entry_size,
-                                const unmask_candidate** entries,
-                                std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    const auto from = s.with([&](auto& q) { return q.candidates(slot); });
-    s.candidates.clear(checked_size<unmask_candidate>(entry_size, "entry_size"));
-    for (const unmask::candidate_entry& e : from) {
-      s.candidates.push_back({e.slot,
-                              e.position,
-                              e.token,
-                              e.log_probability,
-                              e.step,
-                              e.block,
-                              e.block_step,
-                              e.committed ? 1 : 0,
-                              static_cast<std::int32_t>(e.outcome),
-                              e.part,
-                              e.confidence,
-                              e.margin,
-                              e.entropy,
-                              e.rank});
-    }
-    lend(s.candidates, entries, count);
-  });
-}
+// The calls that lend a list of the session, `name`, whose elements are `T` in C.
+#define UNMASK_LIST_CALL(name, T, list)                                                            \
+  unmask_status unmask_##name(unmask_session* session,                                             \
+                              std::int32_t slot,                                                   \
+                              std::size_t entry_size,                                              \
+                              const T** entries,                                                   \
+                              std::int32_t* count) {                                               \
+    return lend_list(session, &unmask_session::list, entry_size, entries, count, [&](auto& q) {    \
+      return q.name(slot);                                                                         \
+    });                                                                                            \
+  }
+UNMASK_LIST_CALL(committed, unmask_commit, commits)
+UNMASK_LIST_CALL(candidates, unmask_candidate, candidates)
+UNMASK_LIST_CALL(probabilities, unmask_probability, answers)
+UNMASK_LIST_CALL(soft_tokens, unmask_probability, answers)
+UNMASK_LIST_CALL(alternatives, unmask_probability, answers)
+#undef UNMASK_LIST_CALL
 
 unmask_status unmask_record(unmask_session* session, const char* file, const char* model) {
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     check_argument(file != nullptr, "file", "null", "a name");
     check_argument(model != nullptr, "model", "null", "a name");
-    static_cast<void>(host_of(s, "unmask_record()"));
+    if (s.host == nullptr) {
+      throw unsupported("unmask_record() of a session whose tokens are on a device");
+    }
     unmask::check_order(s.capacity.trace, "unmask_record() without unmask_options::trace");
     unmask::check_order(std::ranges::find(s.started, true) == s.started.end() && !s.trace,
                         "unmask_record() after unmask_start(), or twice");
@@ -169,42 +154,6 @@ unmask_status unmask_record(unmask_session* session, const char* file, const cha
         .model = model, .info = s.model, .policy = s.policy, .parts = unmask::part_texts(s.policy)};
     s.file.emplace(file);
     s.trace.emplace(*s.file, std::move(head));
-  });
-}
-
-unmask_status unmask_probabilities(unmask_session* session,
-                                   std::int32_t slot,
-                                   std::size_t entry_size,
-                                   const unmask_probability** entries,
-                                   std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    lend_probabilities(
-        s, s.with([&](auto& q) { return q.probabilities(slot); }), entry_size, entries, count);
-  });
-}
-
-unmask_status unmask_soft_tokens(unmask_session* session,
-                                 std::int32_t slot,
-                                 std::size_t entry_size,
-                                 const unmask_probability** entries,
-                                 std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    lend_probabilities(
-        s, s.with([&](auto& q) { return q.soft_tokens(slot); }), entry_size, entries, count);
-  });
-}
-
-unmask_status unmask_alternatives(unmask_session* session,
-                                  std::int32_t slot,
-                                  std::size_t entry_size,
-                                  const unmask_probability** entries,
-                                  std::int32_t* count) {
-  return guarded([&] {
-    unmask_session& s = needed(session, "session");
-    lend_probabilities(
-        s, s.with([&](auto& q) { return q.alternatives(slot); }), entry_size, entries, count);
   });
 }
 

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
-#include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 /// The translation that every call of the C interface is: of structures, of exceptions to a status,
@@ -97,19 +97,26 @@ inline constexpr std::size_t largest_struct = 128;
 template <class T>
 inline constexpr std::size_t first_size = sizeof(T);
 
+// The size that the caller gives of a structure; the name is put together only for a message.
+template <class T>
+std::size_t checked_size(std::size_t size, const char* name, const char* member = "") {
+  static_assert(sizeof(T) <= largest_struct);
+  if (size < first_size<T> || size > largest_struct || size % alignof(T) != 0) {
+    unmask::check_argument(false,
+                           std::string(name) + member,
+                           size,
+                           "the sizeof of the structure, at least ",
+                           first_size<T>,
+                           " and at most ",
+                           largest_struct);
+  }
+  return size;
+}
+
 // A caller's structure as this library knows it.
 template <class T>
 T known_part_of(const T* given, const T& defaults, const char* name) {
-  static_assert(sizeof(T) <= largest_struct);
-  const std::size_t size = needed(given, name).struct_size;
-  check_field(size >= first_size<T> && size <= largest_struct,
-              name,
-              "struct_size",
-              size,
-              "the sizeof of the structure, at least ",
-              first_size<T>,
-              " and at most ",
-              largest_struct);
+  const std::size_t size = checked_size<T>(needed(given, name).struct_size, name, "->struct_size");
   T known = defaults;
   std::memcpy(&known, given, std::min(size, sizeof(T)));
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
@@ -162,9 +169,9 @@ inline unmask::any_rows rows_of(const unmask_logits& l, const char* name = "logi
 
 // Structure i of a caller's array, whose elements have the size of the first.
 template <class T>
-const T* structure_at(const T* array, std::size_t i) {
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(array);
-  return reinterpret_cast<const T*>(bytes + i * array->struct_size);
+T* structure_at(T* array, std::size_t i) {
+  using byte = std::conditional_t<std::is_const_v<T>, const unsigned char, unsigned char>;
+  return reinterpret_cast<T*>(reinterpret_cast<byte*>(array) + i * array->struct_size);
 }
 
 inline unmask::any_modifiers modifiers_of(const unmask_modifiers& m) {
@@ -175,19 +182,6 @@ inline unmask::any_modifiers modifiers_of(const unmask_modifiers& m) {
   modifiers.unconditional_stride = static_cast<std::ptrdiff_t>(m.unconditional_stride);
   modifiers.cfg_scale = m.cfg_scale;
   return modifiers;
-}
-
-// Checks the size that the caller gives of the structures of an array.
-template <class T>
-std::size_t checked_size(std::size_t size, const char* name) {
-  unmask::check_argument(size >= first_size<T> && size <= largest_struct && size % alignof(T) == 0,
-                         name,
-                         size,
-                         "the sizeof of the structure, at least ",
-                         first_size<T>,
-                         " and at most ",
-                         largest_struct);
-  return size;
 }
 
 // Structures for the caller, each with the size that it knows: the members known to both, then
@@ -214,14 +208,8 @@ class lent_array {
   std::size_t size_ = sizeof(T);
 };
 
-inline void
-lend(std::span<const std::int32_t> from, const std::int32_t** entries, std::int32_t* count) {
-  needed(entries, "entries") = from.data();
-  needed(count, "count") = static_cast<std::int32_t>(from.size());
-}
-
-template <class T>
-void lend(const lent_array<T>& from, const T** entries, std::int32_t* count) {
+template <class List, class T>
+void lend(const List& from, const T** entries, std::int32_t* count) {
   needed(entries, "entries") = from.data();
   needed(count, "count") = static_cast<std::int32_t>(from.size());
 }
