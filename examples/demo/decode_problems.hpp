@@ -72,7 +72,7 @@ decoding decode(Session& session,
           slot, tokens[s], shape, {.editable = editable, .suppressed = model.text().never()});
       if (trace != nullptr) {
         trace->start(
-            {.slot = slot, .shape = shape, .tokens = tokens[s], .editable = editable.data()},
+            {.slot = slot, .shape = shape, .tokens = tokens[s], .options = {.editable = editable}},
             session);
       }
       segments_in[s] = 0;

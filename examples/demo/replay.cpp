@@ -34,20 +34,20 @@ void compare(const unmask::traced_step& traced,
              bool of_branches,
              std::span<const unmask::candidate_entry> now,
              comparison& all) {
-  for (std::size_t i = 0; i < traced.position.size(); ++i) {
-    const bool is_branch = traced.outcome[i] == unmask::candidate_outcome::from_branch;
-    if (!writes(traced.outcome[i]) || is_branch != of_branches) {
+  for (const unmask::candidate_entry& then : traced.candidates) {
+    const bool is_branch = then.outcome == unmask::candidate_outcome::from_branch;
+    if (!writes(then.outcome) || is_branch != of_branches) {
       continue;
     }
     ++all.tokens;
     const auto found = std::ranges::find_if(now, [&](const unmask::candidate_entry& e) {
-      return e.committed && e.position == traced.position[i] && e.token == traced.token[i];
+      return e.committed && e.position == then.position && e.token == then.token;
     });
     if (found == now.end()) {
       ++all.missing;
       continue;
     }
-    const float before = traced.log_probability[i];
+    const float before = then.log_probability;
     all.identical += found->log_probability == before ? 1 : 0;
     if (found->log_probability != before) {
       all.largest = std::max(all.largest, std::fabs(found->log_probability - before));

@@ -390,7 +390,7 @@ class decoder {
                        .shape = s_.sequences[i].shape,
                        .tokens = std::span(r.tokens).first(
                            static_cast<std::size_t>(s_.sequences[i].shape.length)),
-                       .editable = marks(i).data()},
+                       .options = {.editable = marks(i)}},
                       *session_);
       }
       r.is_over = records_[i].back().report.end != ending::running;

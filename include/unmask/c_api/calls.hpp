@@ -279,27 +279,23 @@ unmask_status unmask_start(unmask_session* session,
     if (s.replay != nullptr) {
       s.replay->check_start(options, shape);
     }
-    std::shared_ptr<const unmask::trace_policy> policy;
+    unmask::trace_sequence traced{.slot = slot,
+                                  .shape = shape,
+                                  .tokens = {tokens, static_cast<std::size_t>(shape.length)},
+                                  .options = options};
     if (s.trace) {
       unmask::validate_start(s.model, s.capacity, slot, tokens, count, shape, options);
       if (q.policy != nullptr) {
-        policy = std::make_shared<const unmask::trace_policy>(
+        traced.policy = std::make_shared<const unmask::trace_policy>(
             unmask::trace_policy{q.policy, unmask::part_texts(q.policy)});
       }
-      s.trace->reserve(
-          slot, static_cast<std::size_t>(shape.length), policy.get(), options.soft_tokens);
+      s.trace->reserve(traced);
     }
     s.reserve_answers(q.soft_tokens);
     s.start(slot, q.policy, tokens, count, shape, options);
     s.started[static_cast<std::size_t>(slot)] = true;
     if (s.trace) {
-      s.trace->start({.slot = slot,
-                      .shape = shape,
-                      .tokens = {tokens, static_cast<std::size_t>(shape.length)},
-                      .editable = q.editable,
-                      .policy = std::move(policy),
-                      .soft_tokens = options.soft_tokens},
-                     *s.host);
+      s.trace->start(traced, *s.host);
       if (s.host->report(slot).end != unmask::ending::running) {
         check_recording(s);
       }

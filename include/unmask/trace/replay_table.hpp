@@ -168,29 +168,29 @@ class replay_table {
       fail(step, step.score.first, "the scored range must lie in the answer");
     }
     range score = step.score;
-    for (std::size_t i = 0; i < step.position.size(); ++i) {
-      const index_t p = step.position[i];
-      if (is_of_beam(step, i) && p >= g.prompt_length && p < length()) {
+    for (const candidate_entry& e : step.candidates) {
+      const index_t p = e.position;
+      if (is_of_beam(step, e) && p >= g.prompt_length && p < length()) {
         score = {std::min(score.first, p), std::max(score.last, p + 1)};
       }
     }
     const auto first = static_cast<index_t>(entries_.size());
     index_t before = g.prompt_length - 1;
-    for (std::size_t i = 0; i < step.position.size(); ++i) {
-      const index_t p = step.position[i];
+    for (const candidate_entry& e : step.candidates) {
+      const index_t p = e.position;
       // A committed position that a part masked and a constraint filled in one step was replaced.
-      const bool is_filled = step.outcome[i] == candidate_outcome::filled &&
+      const bool is_filled = e.outcome == candidate_outcome::filled &&
                              !(score.contains(p) && p < length() && is_committed(p));
       if (p <= before || p >= length() || (!is_filled && !score.contains(p))) {
         fail(step, p, "positions must ascend within the scored range");
       }
       before = p;
       if (is_filled) {
-        fill(step, p, step.token[i]);
-      } else if (step.outcome[i] == candidate_outcome::from_branch && !is_of_beam(step, i)) {
-        commit_before(step, p, step.token[i]);
+        fill(step, p, e.token);
+      } else if (e.outcome == candidate_outcome::from_branch && !is_of_beam(step, e)) {
+        commit_before(step, p, e.token);
       } else {
-        entries_.push_back({p, step.token[i], action_of(step, i)});
+        entries_.push_back({p, e.token, action_of(step, e)});
       }
     }
     const index_t pass = std::clamp(step.keys.last, score.last, g.length);
@@ -205,9 +205,9 @@ class replay_table {
   [[nodiscard]] bool is_committed(index_t position) const {
     return position >= 0 && text_[static_cast<std::size_t>(position)].is == mark::committed;
   }
-  // Whether all members of a beam have the token of candidate i. They may have left its block.
-  [[nodiscard]] static bool is_of_beam(const traced_step& step, std::size_t i) {
-    return step.outcome[i] == candidate_outcome::from_branch && step.winner < 0;
+  // Whether all members of a beam have the token of a candidate. They may have left its block.
+  [[nodiscard]] static bool is_of_beam(const traced_step& step, const candidate_entry& e) {
+    return e.outcome == candidate_outcome::from_branch && step.winner < 0;
   }
 
   void fill(index_t position, token_id token) {
@@ -240,10 +240,10 @@ class replay_table {
     now = {token, mark::committed};
   }
 
-  [[nodiscard]] replay_action action_of(const traced_step& step, std::size_t i) {
-    const index_t p = step.position[i];
+  [[nodiscard]] replay_action action_of(const traced_step& step, const candidate_entry& e) {
+    const index_t p = e.position;
     place& now = text_[static_cast<std::size_t>(p)];
-    const candidate_outcome outcome = step.outcome[i];
+    const candidate_outcome outcome = e.outcome;
     const bool was_committed =
         outcome == candidate_outcome::replaced || outcome == candidate_outcome::filled ||
         outcome == candidate_outcome::remasked || outcome == candidate_outcome::kept ||
@@ -255,18 +255,18 @@ class replay_table {
            : now.is == mark::committed ? "it is committed already; a canvas cannot be replayed"
                                        : "it is masked, there is no token to change");
     }
-    check_token(step, p, step.token[i]);
+    check_token(step, p, e.token);
     switch (outcome) {
     case candidate_outcome::committed:
     case candidate_outcome::forced:
     case candidate_outcome::from_branch:  // all members of a beam have it
-      check_written(step, p, step.token[i]);
-      now = {step.token[i], mark::committed};
+      check_written(step, p, e.token);
+      now = {e.token, mark::committed};
       return replay_action::commit;
     case candidate_outcome::replaced:
     case candidate_outcome::filled:
-      check_written(step, p, step.token[i]);
-      now.token = step.token[i];
+      check_written(step, p, e.token);
+      now.token = e.token;
       view_.edits = true;
       return replay_action::replace;
     case candidate_outcome::remasked:

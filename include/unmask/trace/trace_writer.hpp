@@ -40,31 +40,29 @@ class trace_writer {
   trace_writer(trace_sink to, trace_head head)
       : lines_(std::move(to), std::move(head)) {}
 
-  /// Allocates for a sequence of so many tokens in a slot, with a policy of its own if `policy` is
-  /// one and start_options::soft_tokens, so that start() does not: for a caller that must not fail
-  /// after it has started the session.
-  void reserve(index_t slot,
-               std::size_t length,
-               const trace_policy* policy = nullptr,
-               index_t soft_tokens = 0) {
+  /// Allocates for a sequence, whose tokens are not read, so that start() does not: for a caller
+  /// that must not fail after it has started the session.
+  void reserve(const trace_sequence& sequence) {
     if (!ok()) {
       return;
     }
-    const auto at = static_cast<std::size_t>(slot);
+    const std::size_t length = sequence.tokens.size();
+    const auto at = static_cast<std::size_t>(sequence.slot);
     slots_.resize(std::max(slots_.size(), at + 1));
     first_.reserve(slots_.size());
     state& s = slots_[at];
-    s.given.reserve(length);
+    s.tokens.reserve(length);
     s.fixed.reserve(length);
     s.committed.reserve(length);
     s.filled.reserve(length);
     s.passes.reserve(1 + max_branches);
     s.branches.reserve(max_branches);
     longest_ = std::max(longest_, length);
-    soft_tokens_ = std::max(soft_tokens_, soft_tokens);
-    if (policy != nullptr) {
-      policy_bytes_ =
-          std::max(policy_bytes_, detail::trace_lines::policy_bytes(policy->text, policy->parts));
+    soft_tokens_ = std::max(soft_tokens_, sequence.options.soft_tokens);
+    if (sequence.policy != nullptr) {
+      policy_bytes_ = std::max(
+          policy_bytes_,
+          detail::trace_lines::policy_bytes(sequence.policy->text, sequence.policy->parts));
     }
     reserve_lines(static_cast<std::size_t>(math::max(lines_.model().layers, index_t{0})));
   }
@@ -74,44 +72,36 @@ class trace_writer {
   template <class Session>
   bool start(const trace_sequence& sequence, Session& session) {
     const sequence_report& report = session.report(sequence.slot);
-    trace_sequence started = sequence;
+    std::span<const candidate_entry> filled;
     if (report.filled > 0) {
-      started.filled = session.candidates(sequence.slot);
+      filled = session.candidates(sequence.slot);
     }
-    started.begin_length = report.end == ending::running ? report.answer_end : 0;
-    start(started);
-    return report.end == ending::running ? ok() : end(sequence.slot, report);
-  }
-  /// The same without the end: call end(), too.
-  void start(const trace_sequence& sequence) {
-    reserve(sequence.slot, sequence.tokens.size(), sequence.policy.get(), sequence.soft_tokens);
+    reserve(sequence);
     if (!ok()) {
-      return;
+      return false;
     }
     const auto slot = static_cast<std::size_t>(sequence.slot);
     state& s = slots_[slot];
     s.slot = sequence.slot;
     s.shape = sequence.shape;
-    s.tokens = sequence.tokens;
+    s.text = sequence.tokens;
     s.policy = sequence.policy;
-    s.given.assign(sequence.tokens.begin(), sequence.tokens.end());
-    s.begin_length = sequence.begin_length;
+    s.tokens.assign(sequence.tokens.begin(), sequence.tokens.end());
+    s.begin_length = report.end == ending::running ? report.answer_end : 0;
     s.fixed.clear();
     s.committed.clear();
     s.filled.clear();
-    for (const candidate_entry& e : sequence.filled) {
+    for (const candidate_entry& e : filled) {
       s.filled.push_back(e.position);
     }
-    auto filled = s.filled.begin();
+    const std::span<const std::uint8_t> marks = sequence.options.editable;
     for (index_t p = s.shape.prompt_length; p < s.shape.length; ++p) {
-      if (filled != s.filled.end() && *filled == p) {
-        ++filled;
-        continue;
-      }
-      const bool is_mask = s.given[static_cast<std::size_t>(p)] == lines_.model().mask_token;
-      const mark is = sequence.editable != nullptr ? static_cast<mark>(sequence.editable[p])
-                      : is_mask                    ? mark::masked
-                                                   : mark::fixed;
+      const auto at = static_cast<std::size_t>(p);
+      const bool was_mask = s.tokens[at] == lines_.model().mask_token ||
+                            std::binary_search(s.filled.begin(), s.filled.end(), p);
+      const mark is = !marks.empty() ? static_cast<mark>(marks[at])
+                      : was_mask     ? mark::masked
+                                     : mark::fixed;
       if (is == mark::committed) {
         s.committed.push_back(p);
       } else if (is == mark::fixed) {
@@ -125,6 +115,7 @@ class trace_writer {
     } else if (std::find(first_.begin(), first_.end(), slot) == first_.end()) {
       first_.push_back(slot);  // else the one before has left without a step
     }
+    return report.end == ending::running ? ok() : end(sequence.slot, report);
   }
 
   /// Notes a request of the session, before its logits are given. One that was noted before and not
@@ -148,7 +139,7 @@ class trace_writer {
       }
       if (s.branch == 0) {
         slot->is_due = true;
-        slot->segment = i;
+        slot->segment = static_cast<index_t>(i);
         slot->planned = session.planned(s.slot);
         slot->passes.clear();
         slot->branches.clear();
@@ -181,16 +172,30 @@ class trace_writer {
         const index_t first = report.last_moved;
         const index_t end =
             report.end == ending::running ? report.answer_end : session.planned(s.slot).query.last;
-        const range moved = first < 0 ? range{-1, -1} : range{first, std::max(end, first)};
-        const bool won = !s.branches.empty() && session.planned(s.slot).winner > 0;
-        lines_.step(s,
-                    session.candidates(s.slot),
-                    soft_tokens_of(session, s.slot),
-                    report.forwards - 1,
-                    forward_,
-                    won ? session.planned(s.slot).winner - 1 : -1,
-                    moved,
-                    milliseconds);
+        const index_t winner = s.branches.empty() ? 0 : session.planned(s.slot).winner;
+        const std::size_t branch = winner > 0 ? static_cast<std::size_t>(winner) : 0;
+        trace_step<detail::span_of> line{.slot = s.slot,
+                                         .step = report.forwards - 1,
+                                         .forward = forward_,
+                                         .segment = s.segment,
+                                         .score = s.planned.score,
+                                         .compute = s.passes[branch].first,
+                                         .keys = s.passes[branch].second,
+                                         .candidates = session.candidates(s.slot),
+                                         .layers = s.layers,
+                                         .branches = s.branches,
+                                         .winner = static_cast<index_t>(branch) - 1,
+                                         .soft = soft_tokens_of(session, s.slot),
+                                         .milliseconds = milliseconds};
+        if (!s.branches.empty()) {
+          line.score.last = s.planned.branch_last[branch];
+        }
+        if (first >= 0) {
+          line.first_moved = first;
+          line.after = s.text.subspan(static_cast<std::size_t>(first),
+                                      static_cast<std::size_t>(std::max(end - first, 0)));
+        }
+        lines_.step(line);
         write_end(s, report);
       }
     }
@@ -235,7 +240,7 @@ class trace_writer {
     std::size_t given = 0;
     for (const state& s : slots_) {
       given += has_head_ ? 0
-                         : s.given.capacity() + s.fixed.capacity() + s.committed.capacity() +
+                         : s.tokens.capacity() + s.fixed.capacity() + s.committed.capacity() +
                                s.filled.capacity();
     }
     lines_.reserve(longest_,
@@ -270,7 +275,7 @@ class trace_writer {
     write_head();
     s.is_running = false;
     lines_.end(s, report);
-    s.tokens = {};
+    s.text = {};
   }
 
   detail::trace_lines lines_;

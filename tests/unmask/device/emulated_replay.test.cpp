@@ -31,11 +31,11 @@ trace random_trace(dice& d) {
     now.step = step;
     now.score = step < 3 ? range{2, 8} : range{8, 14};
     for (index_t p = now.score.first + step % 3 * 2; p < now.score.last; ++p) {
-      now.position.push_back(p);
-      now.token.push_back(d.within(0, vocab - 2));
-      now.log_probability.push_back(0.0F);
-      now.outcome.push_back(now.position.size() <= 2 ? candidate_outcome::committed
-                                                     : candidate_outcome::held);
+      candidate_entry& e = now.candidates.emplace_back();
+      e.position = p;
+      e.token = d.within(0, vocab - 2);
+      e.outcome =
+          now.candidates.size() <= 2 ? candidate_outcome::committed : candidate_outcome::held;
     }
     s.steps.push_back(now);
   }

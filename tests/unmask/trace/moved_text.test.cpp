@@ -24,12 +24,12 @@ constexpr token_id mask = 8;
 
 /// The text after a step of a trace, from that before it.
 text after(text now, const traced_step& step) {
-  for (std::size_t k = 0; k < step.position.size(); ++k) {
-    const candidate_outcome o = step.outcome[k];
+  for (const candidate_entry& e : step.candidates) {
+    const candidate_outcome o = e.outcome;
     const bool is_written = o == candidate_outcome::committed || o == candidate_outcome::forced ||
                             o == candidate_outcome::replaced;
-    token_id& at = now.at(static_cast<std::size_t>(step.position[k]));
-    at = is_written ? step.token[k] : o == candidate_outcome::remasked ? mask : at;
+    token_id& at = now.at(static_cast<std::size_t>(e.position));
+    at = is_written ? e.token : o == candidate_outcome::remasked ? mask : at;
   }
   if (step.first_moved >= 0) {
     now.resize(static_cast<std::size_t>(step.first_moved));
@@ -66,7 +66,7 @@ decoded decode(const named_policy& parts,
   trace_writer out([&](std::string_view line) { return d.lines += line, true; },
                    {.model = "made up", .info = info, .policy = name, .parts = part_texts(name)});
   s.start(0, parts, tokens_view<memory::host>(d.tokens.data(), 20), shape, {.editable = editable});
-  out.start({.slot = 0, .shape = shape, .tokens = d.tokens, .editable = editable.data()}, s);
+  out.start({.slot = 0, .shape = shape, .tokens = d.tokens, .options = {.editable = editable}}, s);
   while (const auto request = s.next()) {
     out.request(*request, s);
     const segment& g = request->segments[0];

@@ -95,15 +95,15 @@ recording record(const made_up_model& model, bool reserves) {
   for (index_t slot = 0; slot < 3; ++slot) {
     auto& tokens = r.tokens[static_cast<std::size_t>(slot)];
     const char* const text = policies[slot];
-    std::shared_ptr<const trace_policy> own;
+    trace_sequence sequence{.slot = slot, .shape = shape, .tokens = tokens};
     if (slot > 0) {
-      own = std::make_shared<const trace_policy>(trace_policy{text, part_texts(text)});
+      sequence.policy = std::make_shared<const trace_policy>(trace_policy{text, part_texts(text)});
     }
     if (reserves) {
-      trace.reserve(slot, tokens.size(), own.get());
+      trace.reserve(sequence);
     }
     s.start(slot, read_policy(text), tokens, shape);
-    trace.start({.slot = slot, .shape = shape, .tokens = tokens, .policy = own}, s);
+    trace.start(sequence, s);
   }
   while (const auto request = s.next()) {
     trace.request(*request, s);

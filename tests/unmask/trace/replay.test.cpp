@@ -100,7 +100,9 @@ recording record(const char* policy, const made_up_model& model) {
     editable.span()[14] = 0;
     editable.span()[20] = editable.span()[21] = 2;
     s->start(0, r.tokens.data(), 35, shape, {.editable = editable.span()});
-    trace.start({.slot = 0, .shape = shape, .tokens = r.tokens, .editable = editable.data()}, *s);
+    trace.start(
+        {.slot = 0, .shape = shape, .tokens = r.tokens, .options = {.editable = editable.span()}},
+        *s);
   }
   decode(
       *s,
@@ -190,7 +192,9 @@ TEST(replay, commits_the_same_tokens_in_the_same_steps_with_the_same_bits) {
       EXPECT_EQ(again.report.forced, 0);
       const trace t = read_trace(first.text);
       for (const traced_step& step : t.sequences[0].steps) {
-        outcomes.insert(step.outcome.begin(), step.outcome.end());
+        for (const candidate_entry& e : step.candidates) {
+          outcomes.insert(e.outcome);
+        }
       }
     }
   }
@@ -585,7 +589,9 @@ TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
   refused((head + "{\"slot\":1,\"step\":0,\"score\":[1,4]}\n").c_str(), "line 2", "slot 1");
   refused((head + "{\"slot\":0,\"step\":0,\"score\":[1]}\n").c_str(), "line 2", "two numbers");
   refused((head + step(0, "1", "4,4", "c")).c_str(), "line 2", "as many values");
-  refused((head + "{\"slot\":0,\"end\":\"soon\"}\n").c_str(), "line 2", "'soon'");
+  refused((head + "{\"slot\":0,\"step\":0}\n").c_str(), "line 2", "must have 'score'");
+  refused(
+      (head + "{\"slot\":0,\"end\":\"soon\"}\n").c_str(), "line 2", "expected one of \"complete\"");
 }
 
 }  // namespace

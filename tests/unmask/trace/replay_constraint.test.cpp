@@ -59,8 +59,7 @@ recording decode(const named_policy& parts,
           return true;
         },
         trace_head{.model = "m", .info = model, .policy = policy, .parts = part_texts(policy)});
-    trace->start(
-        {.slot = 0, .shape = shape, .tokens = r.tokens, .editable = options.editable.data()}, s);
+    trace->start({.slot = 0, .shape = shape, .tokens = r.tokens, .options = options}, s);
   }
   for (std::uint64_t pass = 0;; ++pass) {
     const auto request = s.next();

@@ -56,7 +56,10 @@ class recorded {
              const std::vector<std::uint8_t>& editable) {
     lent<std::uint8_t> given(editable);
     session.start(slot, tokens.span(), shape, {.editable = given.span()});
-    trace.start({.slot = slot, .shape = shape, .tokens = tokens.span(), .editable = given.data()},
+    trace.start({.slot = slot,
+                 .shape = shape,
+                 .tokens = tokens.span(),
+                 .options = {.editable = given.span()}},
                 session);
   }
   /// Runs a step. Returns false if there is none.

@@ -10,10 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -105,8 +107,8 @@ recording record(const char* policy, std::uint64_t seed, bool has_text = false) 
     given[10] = 0;
     lent<std::uint8_t> editable(given);
     s->start(slot, own.data(), shape.length, shape, {.editable = editable.span()});
-    const auto sequence = std::make_unique<trace_sequence>(
-        trace_sequence{.slot = slot, .shape = shape, .tokens = own, .editable = editable.data()});
+    const auto sequence = std::make_unique<trace_sequence>(trace_sequence{
+        .slot = slot, .shape = shape, .tokens = own, .options = {.editable = editable.span()}});
     trace.start(*sequence, *s);
   };
   start(0);
@@ -264,6 +266,51 @@ TEST(trace_writer, writes_what_the_session_reports) {
   }
 }
 
+// A number that a trace does not have is NaN, but -inf as a log-probability.
+void expect_read(float read, float written, float missing) {
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(read),
+            std::bit_cast<std::uint32_t>(std::isfinite(written) ? written : missing));
+}
+
+TEST(read_trace, reads_every_member_of_a_step) {
+  for (const char* policy : policies) {
+    SCOPED_TRACE(policy);
+    const recording r = record(policy, 3);
+    const std::vector<json> lines = lines_of(r.text);
+    const trace read = read_trace(r.text);
+    std::map<index_t, const traced_step*> steps;  // by line
+    for (const traced_sequence& q : read.sequences) {
+      for (const traced_step& step : q.steps) {
+        steps[step.line] = &step;
+      }
+    }
+    ASSERT_EQ(steps.size(), r.steps.size());
+    std::size_t i = 0;
+    for (const auto& [line, step] : steps) {
+      const json& written = lines[static_cast<std::size_t>(line - 1)];
+      EXPECT_EQ(step->forward, written["forward"]);
+      EXPECT_EQ(step->segment, written["segment"]);
+      EXPECT_EQ(json({step->compute.first, step->compute.last}), written["compute"]);
+      EXPECT_EQ(json(step->layers), written.value("layers", json::array()));
+      EXPECT_EQ(step->branches.size(), written.value("branches", json::array()).size());
+      EXPECT_EQ(step->milliseconds, 1.5);
+      const std::vector<candidate_entry>& entries = r.steps[i++];
+      ASSERT_EQ(step->candidates.size(), entries.size());
+      for (std::size_t k = 0; k < entries.size(); ++k) {
+        const candidate_entry& a = step->candidates[k];
+        const candidate_entry& b = entries[k];
+        EXPECT_EQ(std::tuple(a.slot, a.step, a.position, a.token, a.outcome, a.part, a.rank),
+                  std::tuple(b.slot, b.step, b.position, b.token, b.outcome, b.part, b.rank));
+        constexpr float none = std::numeric_limits<float>::quiet_NaN();
+        expect_read(a.log_probability, b.log_probability, -std::numeric_limits<float>::infinity());
+        expect_read(a.confidence, b.confidence, none);
+        expect_read(a.margin, b.margin, none);
+        expect_read(a.entropy, b.entropy, none);
+      }
+    }
+  }
+}
+
 TEST(trace_writer, writes_the_soft_tokens_of_a_session_that_has_some) {
   const json_schema schema(json::parse(contents(folder + "unmask-trace-1.schema.json")));
   const made_up_model model{.seed = 3, .vocab = 9, .sharpness = 2.0};
@@ -284,7 +331,8 @@ TEST(trace_writer, writes_the_soft_tokens_of_a_session_that_has_some) {
          .parts = part_texts("threshold(0.6)")});
     std::vector<token_id> tokens(static_cast<std::size_t>(shape.length), model.info().mask_token);
     s.start(0, {tokens.data(), shape.length}, shape, {.soft_tokens = count});
-    writer.start({.slot = 0, .shape = shape, .tokens = tokens, .soft_tokens = count}, s);
+    writer.start({.slot = 0, .shape = shape, .tokens = tokens, .options = {.soft_tokens = count}},
+                 s);
     std::vector<std::vector<token_probability>> expected;
     while (const auto request = s.next()) {
       writer.request(*request, s);
@@ -326,7 +374,7 @@ TEST(trace_writer, writes_the_soft_tokens_of_a_session_that_has_some) {
             R"({"slot":0,"step":0,"soft":{"position":[1,2],"token":[3]}})"
             "\n"));
       },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("the columns of \"soft\"")));
+      ThrowsMessage<std::invalid_argument>(HasSubstr("columns must have as many values")));
 }
 
 TEST(trace_writer, the_schema_refuses_other_lines) {

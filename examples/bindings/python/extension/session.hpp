@@ -276,16 +276,19 @@ class session {
       if (replay_ != nullptr) {
         replay_->check_start(options, geometry);
       }
-      std::shared_ptr<const unmask::trace_policy> traced;
+      unmask::trace_sequence traced{
+          .slot = slot,
+          .shape = geometry,
+          .tokens = {fresh.tokens.data(), static_cast<std::size_t>(fresh.tokens.size())},
+          .options = options};
       if (trace_) {
         unmask::validate_start(
             model_, capacity_, slot, fresh.tokens.data(), fresh.tokens.size(), geometry, options);
         if (policy) {
-          traced = std::make_shared<const unmask::trace_policy>(
+          traced.policy = std::make_shared<const unmask::trace_policy>(
               unmask::trace_policy{*policy, unmask::part_texts(*policy)});
         }
-        trace_->reserve(
-            slot, static_cast<std::size_t>(fresh.tokens.size()), traced.get(), options.soft_tokens);
+        trace_->reserve(traced);
       }
       with([&](auto& session) {
         const unmask::tokens_view<std::remove_reference_t<decltype(session)>::space> lent{
@@ -297,14 +300,7 @@ class session {
       std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
       publish(slot);
       if (trace_) {
-        slot_tokens& now = slots_[static_cast<std::size_t>(slot)].tokens;
-        trace_->start({.slot = slot,
-                       .shape = geometry,
-                       .tokens = {now.data(), static_cast<std::size_t>(now.size())},
-                       .editable = options.editable.data(),
-                       .policy = std::move(traced),
-                       .soft_tokens = options.soft_tokens},
-                      *host_);
+        trace_->start(traced, *host_);
         if (host_->report(slot).end != unmask::ending::running) {
           check_recording();
         }
