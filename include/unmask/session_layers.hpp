@@ -26,13 +26,17 @@ template <class Policy>
   return count;
 }
 
+// A policy whose layer rule reads another tensor than the rule's type says.
+template <class Policy>
+concept names_layer_tensor = requires(const Policy& p) { p.layer_reads; };
+
 /// The layer rule of a policy: no hooks if there is none.
 template <class Policy>
 [[nodiscard]] layer_rule_info layer_rule_of(const Policy& p) {
   layer_rule_info info;
   step::layers::visit_rule(p, [&](const auto& v) {
     info = {true, v.part.reads, v.part.skipped};
-    if constexpr (requires(const Policy& named) { named.layer_reads; }) {
+    if constexpr (names_layer_tensor<Policy>) {
       info.reads = p.layer_reads;
     }
   });

@@ -16,42 +16,18 @@ template <class P>
   return detail::declares_reduces_committed<P> || is != role::inactive;
 }
 
-/// Step reductions of one position, for every part that has one.
+/// Calls use(visited) for each part that reduces over a position. Of parts of one type in a family
+/// the first: they have one reduction, which does not depend on their arguments.
 template <class Policy>
-[[nodiscard]] UNMASK_HD step_reductions_of<Policy>
-reductions_of(const slot_memory<Policy>& m,
-              const candidate<Policy::required>& c,
-              role is,
-              const step_info& at) {
-  step_reductions_of<Policy> out{};
+UNMASK_HD void for_each_reducing(const slot_memory<Policy>& m, role is, const auto& use) {
   for_each_active_part<active_parts::reduces_now>(m, [&](const auto& v) {
     using visited = std::remove_cvref_t<decltype(v)>;
-    using part_type = typename visited::type;
-    if (!reduces_over<part_type>(is)) {
-      return;
-    }
-    auto context = context_of(v, m, m.cell_of(c.position), at);
-    const auto narrow = c.template as<part_type::required>();
-    reduction_of<visited>(out, v.none) = v.part.reduce(narrow, context);
-  });
-  return out;
-}
-
-/// Merges the reductions of one position into the sums.
-template <class Policy>
-UNMASK_HD void merge_step_reductions(const slot_memory<Policy>& m,
-                                     step_reductions_of<Policy>& sum,
-                                     const step_reductions_of<Policy>& of_one,
-                                     role is) {
-  for_each_active_part<active_parts::reduces_now>(m, [&](const auto& v) {
-    using visited = std::remove_cvref_t<decltype(v)>;
+    bool is_first = true;
     if constexpr (visited::in_family) {
-      if (m.policy->template part_at<visited::index>().repeats(v.value)) {
-        return;  // parts of one type have one reduction, which does not depend on their arguments
-      }
+      is_first = !m.policy->template part_at<visited::index>().repeats(v.value);
     }
-    if (reduces_over<typename visited::type>(is)) {
-      reduction_of<visited>(sum, v.none).merge(reduction_of<visited>(of_one, v.none));
+    if (is_first && reduces_over<typename visited::type>(is)) {
+      use(v);
     }
   });
 }
@@ -70,8 +46,13 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
         const candidate<Policy::required> c = candidate_at(m, i);
-        m.candidate_reductions[i] =
-            reductions_of(m, c, m.roles[i], info_of(*m.state, m.status->next, c.position));
+        const step_info at = info_of(*m.state, m.status->next, c.position);
+        for_each_reducing(m, m.roles[i], [&](const auto& v) {
+          using visited = std::remove_cvref_t<decltype(v)>;
+          auto context = context_of(v, m, m.cell_of(c.position), at);
+          m.template reduction_at<visited>(i) =
+              v.part.reduce(c.template as<visited::type::required>(), context);
+        });
       }
     }
     t.sync();
@@ -79,7 +60,10 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
       step_reductions_of<Policy> sum{};
       for (index_t i = 0; i < size; ++i) {
         if (counts(i)) {
-          merge_step_reductions(m, sum, m.candidate_reductions[i], m.roles[i]);
+          for_each_reducing(m, m.roles[i], [&](const auto& v) {
+            using visited = std::remove_cvref_t<decltype(v)>;
+            reduction_of<visited>(sum, v.none).merge(m.template reduction_at<visited>(i));
+          });
         }
       }
       *m.step_reductions = sum;

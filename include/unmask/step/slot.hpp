@@ -56,6 +56,29 @@ struct state_array {
   State* of = nullptr;
 };
 
+/// The parts among a part, or a family, that have a step reduction.
+template <class Part>
+struct reducing_in {
+  using type = std::
+      conditional_t<traits_of<Part>.reduces, detail::type_list<Part>, detail::type_list<>>;
+};
+template <is_family Family>
+struct reducing_in<Family> {
+  template <class... Part>
+  static auto of(detail::type_list<Part...>) ->
+      typename detail::joined<typename reducing_in<Part>::type...>::type;
+  using type = decltype(of(typename Family::list{}));
+};
+
+/// The reductions of a part that is or is in part I, by position - score.first; null without it.
+template <std::size_t I, class Part>
+struct reduction_array {
+  using state = step_reduction_of<Part>;
+  using reducing = Part;
+  static constexpr std::size_t part = I;
+  state* of = nullptr;
+};
+
 template <class... Array>
 struct arrays_of_states : Array... {
   static constexpr index_t count = sizeof...(Array);
@@ -77,11 +100,11 @@ struct arrays_of_states : Array... {
   }
 };
 
-template <std::size_t I, class List>
+template <template <std::size_t, class> class Array, std::size_t I, class List>
 struct state_arrays_of;
-template <std::size_t I, class... State>
-struct state_arrays_of<I, detail::type_list<State...>> {
-  using type = detail::type_list<state_array<I, State>...>;
+template <template <std::size_t, class> class Array, std::size_t I, class... State>
+struct state_arrays_of<Array, I, detail::type_list<State...>> {
+  using type = detail::type_list<Array<I, State>...>;
 };
 template <class List>
 struct arrays_of_list;
@@ -93,17 +116,26 @@ template <class Policy, class Indices>
 struct state_arrays_in;
 template <class Policy, std::size_t... I>
 struct state_arrays_in<Policy, std::index_sequence<I...>> {
-  using list = typename detail::joined<typename state_arrays_of<
-      I,
-      typename states_at<typename Policy::template part_type<I>>::type>::type...>::type;
-  using type = typename arrays_of_list<list>::type;
+  template <std::size_t K>
+  using part = typename Policy::template part_type<K>;
+  using type = typename arrays_of_list<typename detail::joined<
+      typename state_arrays_of<state_array, I, typename states_at<part<I>>::type>::type...>::type>::
+      type;
+  using reductions = typename arrays_of_list<typename detail::joined<
+      typename state_arrays_of<reduction_array, I, typename reducing_in<part<I>>::type>::type...>::
+                                                 type>::type;
 };
 /// The arrays of the states that the parts of a policy keep at positions.
 template <class Policy>
 using state_arrays =
     typename state_arrays_in<Policy, std::make_index_sequence<Policy::part_total>>::type;
 
-/// Bytes of all of them, for a position.
+/// The arrays of the step reductions of candidates.
+template <class Policy>
+using reduction_arrays =
+    typename state_arrays_in<Policy, std::make_index_sequence<Policy::part_total>>::reductions;
+
+/// Bytes of all states, for a position.
 template <class Policy>
 inline constexpr std::size_t state_bytes_at = []<class... Array>(arrays_of_states<Array...>) {
   return (sizeof(typename Array::state) + ... + std::size_t{0});
@@ -119,9 +151,9 @@ struct slot_memory : slot_arrays {
   Policy* policy = at.take<Policy>(1);
   sequence_states<Policy>* sequence = at.take<sequence_states<Policy>>(1);
   step_reductions_of<Policy>* step_reductions = at.take<step_reductions_of<Policy>>(1);
-  /// By position - score.first: the reduction of each candidate. Only with a step reduction.
-  step_reductions_of<Policy>* candidate_reductions =
-      at.take<step_reductions_of<Policy>>(Policy::reduces && needs.reduces ? window : 0);
+  /// By position - score.first: the reductions of each candidate.
+  reduction_arrays<Policy> reductions =
+      reduction_arrays<Policy>::taken(at, needs.reductions, window);
   /// By cell = position % window.
   state_arrays<Policy> states = state_arrays<Policy>::taken(at, needs.states, window);
   /// [1 + branches][window], by branch and by position - score.first.
@@ -144,6 +176,13 @@ struct slot_memory : slot_arrays {
     } else {
       return static_cast<const state_array<I, State>&>(states).of[cell];
     }
+  }
+
+  /// The reduction of a visited part for the candidate at scored position i.
+  template <class At>
+  [[nodiscard]] UNMASK_HD auto& reduction_at(index_t i) const {
+    using array = reduction_array<At::index, typename At::type>;
+    return static_cast<const array&>(reductions).of[i];
   }
 
   /// Positions whose rows this step may read: the scored range and, if a part reads ahead, the
@@ -315,7 +354,7 @@ template <class Policy>
           .reconsiders = Policy::reconsiders,
           .tracked_capacity = tracked_capacity(Policy::tracks),
           .probes = Policy::probes,
-          .reduces = Policy::reduces,
+          .reductions = ~std::uint64_t{0},
           .states = ~std::uint64_t{0}};
 }
 

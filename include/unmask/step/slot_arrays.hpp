@@ -219,7 +219,7 @@ struct slot_needs {
   bool reconsiders = false;      ///< a part looks at committed tokens without them
   index_t tracked_capacity = 0;  ///< tokens tracked at a position
   index_t probes = 0;            ///< tokens probed at a position
-  bool reduces = false;          ///< a part has a step reduction
+  std::uint64_t reductions = 0;  ///< parts with a step reduction, by bit
   std::uint64_t states = 0;      ///< states that parts keep at positions, by bit
 
   /// The needs of both.
@@ -234,7 +234,7 @@ struct slot_needs {
             .reconsiders = reconsiders || other.reconsiders,
             .tracked_capacity = math::max(tracked_capacity, other.tracked_capacity),
             .probes = math::max(probes, other.probes),
-            .reduces = reduces || other.reduces,
+            .reductions = reductions | other.reductions,
             .states = states | other.states};
   }
   friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;

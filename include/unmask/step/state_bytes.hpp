@@ -56,6 +56,28 @@ template <class Policy>
   return found;
 }
 
+// The parts that reduce: bit k is that of array k of reduction_arrays.
+template <class Policy>
+[[nodiscard]] std::uint64_t reductions_now(const Policy& p) {
+  std::uint64_t found = 0;
+  const auto add = [&p, &found]<class Array>(Array, index_t bit) {
+    const auto& part = p.template part_at<Array::part>();
+    bool reduces = false;
+    if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
+      reduces = part.template holds<typename Array::reducing>();
+    } else {
+      reduces =
+          detail::is_active<&part_traits::reduces>(part, asked<active_parts::reduces_now>{});
+    }
+    found |= reduces ? std::uint64_t{1} << bit : 0;
+  };
+  [&add]<class... Array>(arrays_of_states<Array...>) {
+    [[maybe_unused]] index_t bit = 0;
+    (add(Array{}, bit++), ...);
+  }(reduction_arrays<Policy>{});
+  return found;
+}
+
 /// The arrays that a sequence of this policy needs.
 template <class Policy>
 [[nodiscard]] slot_needs needs_of(const Policy& p, const session_capacity& capacity) {
@@ -69,7 +91,7 @@ template <class Policy>
     needs.reconsiders = reconsiders_now(p);
     needs.anchors = anchors_now(p);
     needs.moves = rewrites_blocks_now(p);
-    needs.reduces = reduces_now(p);
+    needs.reductions = reductions_now(p);
     needs.tracked_capacity = tracked_capacity(tracked_tokens(p));
     needs.probes = probed_tokens(p);
     needs.states = states_now(p);

@@ -73,6 +73,8 @@ TEST(NamedRequirements, APositionTakesTheBytesOfThePartsThatTheTextNames) {
                policy{by_confidence{}, threshold{0.9F}, repetition_penalty<>{}});
   expect_equal("any_of(threshold(0.9), local_leap)",
                policy{by_confidence{}, threshold{0.9F} || local_leap{}});
+  expect_equal("by_margin + early_commit", policy{by_margin{}, early_commit{}});
+  expect_equal("finish", policy{by_confidence{}, finish{}});
   expect_equal("running_confidence", policy{by_confidence{}, running_confidence{}});
   expect_equal("wino", policy{by_confidence{}, wino{}});
   expect_equal("joint_threshold_indel", policy{by_confidence{}, joint_threshold_indel{}});
