@@ -59,8 +59,8 @@ struct state_array {
 /// The parts among a part, or a family, that have a step reduction.
 template <class Part>
 struct reducing_in {
-  using type = std::
-      conditional_t<traits_of<Part>.reduces, detail::type_list<Part>, detail::type_list<>>;
+  using type =
+      std::conditional_t<traits_of<Part>.reduces, detail::type_list<Part>, detail::type_list<>>;
 };
 template <is_family Family>
 struct reducing_in<Family> {

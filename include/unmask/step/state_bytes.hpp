@@ -66,8 +66,7 @@ template <class Policy>
     if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
       reduces = part.template holds<typename Array::reducing>();
     } else {
-      reduces =
-          detail::is_active<&part_traits::reduces>(part, asked<active_parts::reduces_now>{});
+      reduces = detail::is_active<&part_traits::reduces>(part, asked<active_parts::reduces_now>{});
     }
     found |= reduces ? std::uint64_t{1} << bit : 0;
   };
