@@ -274,6 +274,7 @@ def self_test():
         "include/unmask/core/part/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
         "include/unmask/core/part/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
         PROTOCOL: "| `f(x)`, `g(y)` | |\n| `most` | |\n| `says`, `off_now()` | |\n",
+        "include/unmask/step/a.hpp": "",
         "include/unmask/core/part/hooks.inl": "UNMASK_HOOK(on, does, off_now,\n  UNMASK_FUNCTION(f, a, s)\n  UNMASK_FUNCTION(g, b, s))\n",
         "include/unmask/core/statistics.hpp": "inline constexpr statistics none{0U};\n",
         "include/unmask/a.hpp": "",

@@ -11,15 +11,15 @@ template <class T, class Policy>
 __global__ void __launch_bounds__(layer_threads, layer_blocks_per_multiprocessor)
     choose_at_layer(const session_device_view<Policy> device_view,
                     const __grid_constant__ layer_batch<T> batch) {
-  // Bytes, because a shared variable cannot have a constructor.
-  __shared__ alignas(
-      alignof(choice_space<Policy>)) unsigned char shared[sizeof(choice_space<Policy>)];
+  using space = choice_space<Policy>;
+  constexpr std::size_t bytes = sizeof(space);  // see decide_slots
+  __shared__ alignas(alignof(space)) unsigned char shared[bytes];
   layer_block(device_block<layer_threads>{},
               device_view,
               batch.segments[blockIdx.y],
               static_cast<index_t>(blockIdx.x),
               static_cast<index_t>(gridDim.x),
-              *reinterpret_cast<choice_space<Policy>*>(shared));
+              *reinterpret_cast<space*>(shared));
 }
 
 /// Stores the selected rows: grid (most rows, segments of the batch).

@@ -193,7 +193,7 @@ UNMASK_HD void layer_block(const auto& b,
                            index_t block,
                            index_t blocks,
                            choice_space<Policy>& space) {
-  const step::slot_memory<Policy> m = device_view.slots[a.slot];
+  const step::slot_memory<Policy>& m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   const plan& now = m.status->next;
   const index_t active = l.state->active;
@@ -232,7 +232,7 @@ UNMASK_HD void store_chosen(const auto& b,
                             const session_device_view<Policy>& device_view,
                             const layer_arguments<T>& a,
                             index_t k) {
-  const step::slot_memory<Policy> m = device_view.slots[a.slot];
+  const step::slot_memory<Policy>& m = device_view.slots[a.slot];
   const step::layer_memory& l = m.layers;
   if (m.status->next.active() && l.state->next != step::layers::refused(m) &&
       !step::layers::stores_all(*m.policy)) {

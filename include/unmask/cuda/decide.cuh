@@ -12,7 +12,11 @@ __global__ void __launch_bounds__(decide_threads, 1)
     decide_slots(const session_device_view<Policy> device_view, bool has_scratch) {
   extern __shared__ __align__(64) unsigned char scratch[];
   using space = decide_space<Policy>;
-  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
+  // Bytes, because a shared variable cannot have a constructor; counted before, because nvcc 13
+  // drops
+  // __shared__ from a declaration that instantiates functions whose result types are deduced.
+  constexpr std::size_t bytes = sizeof(space);
+  __shared__ alignas(alignof(space)) unsigned char shared[bytes];
   decide_slot(device_block<decide_threads>{},
               device_view,
               static_cast<index_t>(blockIdx.x),

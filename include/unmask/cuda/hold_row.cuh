@@ -12,8 +12,8 @@ __global__ void __launch_bounds__(hold_threads)
     hold_rows(const session_device_view<Policy> device_view,
               const __grid_constant__ row_batch batch) {
   using space = hold_space<T, Policy>;
-  // Bytes, because a shared variable cannot have a constructor.
-  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
+  constexpr std::size_t bytes = sizeof(space);  // see decide_slots
+  __shared__ alignas(alignof(space)) unsigned char shared[bytes];
   hold_row<T>(device_block<hold_threads>{},
               device_view,
               batch,

@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(read_threads, blocks_of_read<statistics{Statis
     read_rows(const session_device_view<Policy> device_view,
               const __grid_constant__ row_batch batch) {
   using space = read_space<T, statistics{Statistics}, Transforms, Policy>;
-  // Bytes, because a shared variable cannot have a constructor.
-  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
+  constexpr std::size_t bytes = sizeof(space);  // see decide_slots
+  __shared__ alignas(alignof(space)) unsigned char shared[bytes];
   read_position<Exponential>(device_block<read_threads>{},
                              device_view,
                              batch,

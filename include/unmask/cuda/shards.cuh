@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(read_threads, blocks_of_read<Policy::required>
   static_assert(sizeof(device_view) + sizeof(shard) + sizeof(batch) <= 4000,
                 "a kernel has 4 KB of arguments");
   using space = shard_space<T, Policy>;
-  // Bytes, because a shared variable cannot have a constructor.
-  __shared__ alignas(alignof(space)) unsigned char shared[sizeof(space)];
+  constexpr std::size_t bytes = sizeof(space);  // see decide_slots
+  __shared__ alignas(alignof(space)) unsigned char shared[bytes];
   read_shard<T, Exponential>(device_block<read_threads>{},
                              device_view,
                              shard,

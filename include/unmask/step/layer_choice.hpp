@@ -178,15 +178,16 @@ UNMASK_HD void rank_rows(const auto& t,
                          const reduction_of_rows<Policy>& step_reduction) {
   const layer_memory& l = m.layers;
   const layer_info& info = l.state->info;
-  visit_rule(*m.policy, [&](const auto& v) {
-    for (index_t i = t.lane(); i < info.active; i += t.lanes()) {
-      const layer_row row = measured_row(m, i, first);
-      const float importance = with_context(v, m, row, step_reduction, [&](const auto& context) {
+  for (index_t i = t.lane(); i < info.active; i += t.lanes()) {
+    const layer_row row = measured_row(m, i, first);
+    float importance = 0.0F;
+    visit_rule(*m.policy, [&](const auto& v) {
+      importance = with_context(v, m, row, step_reduction, [&](const auto& context) {
         return v.part.importance(row, info, context);
       });
-      l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
-    }
-  });
+    });
+    l.keys[i] = row.position < m.state->reached ? importance_key(importance) : always_key;
+  }
 }
 
 /// True if the rule computes active row i whatever its importance.
