@@ -288,7 +288,7 @@ template <class Policy>
 UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
   if constexpr (slot_memory<Policy>::tracks) {
     const plan& next = m.status->next;
-    if (!next.active() || m.needs.tracked_capacity == 0) {
+    if (!next.active() || m.tracked_places() == 0) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
@@ -299,7 +299,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
         continue;
       }
       const index_t position = next.score.first + i;
-      tracked_list list{m.tracked_of(i), m.needs.tracked_capacity - 1};
+      tracked_list list{m.tracked_of(i), m.tracked_places() - 1};
       for (index_t k = 0; k < m.state->suppressed_count; ++k) {
         list.add(m.suppressed[k]);
       }

@@ -107,7 +107,7 @@ UNMASK_HD void name_listed(const slot_memory<Policy>& m,
                            const std::uint32_t* allowed,
                            float* logits) {
   if constexpr (stages<Policy>::restricts > 0) {
-    if (m.needs.tracked_capacity == 0) {
+    if (m.tracked_places() == 0) {
       return;  // no part restricts
     }
     const index_t count = m.tracked_count[i];

@@ -141,6 +141,11 @@ inline constexpr std::size_t state_bytes_at = []<class... Array>(arrays_of_state
   return (sizeof(typename Array::state) + ... + std::size_t{0});
 }(state_arrays<Policy>{});
 
+/// Places for the tokens that the read of a row excludes, if parts track so many.
+[[nodiscard]] UNMASK_HD constexpr index_t tracked_capacity(index_t tracks) {
+  return tracks > 0 ? tracks + max_suppressed + 1 : 0;
+}
+
 /// Memory of one slot.
 template <class Policy>
 struct slot_memory : slot_arrays {
@@ -269,18 +274,27 @@ struct slot_memory : slot_arrays {
     }
   }
 
+  /// Places for the tokens that the read of a row excludes. A slot on a device has those of all
+  /// parts (on_stream::workspace), so that kernels know the number.
+  [[nodiscard]] UNMASK_HD index_t tracked_places() const {
+#if defined(__CUDA_ARCH__)
+    return tracked_capacity(Policy::tracks);
+#else
+    return needs.tracked_capacity;
+#endif
+  }
   /// The first of the tokens that the read of scored position i excludes.
   [[nodiscard]] UNMASK_HD token_id* tracked_of(index_t i) const {
-    return tracked + std::ptrdiff_t{i} * needs.tracked_capacity;
+    return tracked + std::ptrdiff_t{i} * tracked_places();
   }
 
   /// Tracked logits of the row of scored position i in a branch.
   [[nodiscard]] UNMASK_HD tracked_logits kept_apart(index_t branch, index_t i) const {
     tracked_logits w;
     if constexpr (tracks) {
-      if (needs.tracked_capacity > 0) {
+      if (tracked_places() > 0) {
         w = {tracked_of(i),
-             branch_logits + std::ptrdiff_t{place_of(branch, i)} * needs.tracked_capacity,
+             branch_logits + std::ptrdiff_t{place_of(branch, i)} * tracked_places(),
              tracked_count[i],
              suppressed,
              state->suppressed_count};
@@ -319,7 +333,7 @@ struct slot_memory : slot_arrays {
   /// Sets the tokens that the read of scored position i excludes, and the place of their logits.
   UNMASK_HD void exclude_tokens(row_options& in, index_t branch, index_t i) const {
     if constexpr (tracks) {
-      if (needs.tracked_capacity > 0) {
+      if (tracked_places() > 0) {
         const tracked_logits w = kept_apart(branch, i);
         in.excluded = w.tokens;
         in.excluded_count = w.count;
@@ -335,11 +349,6 @@ struct slot_memory : slot_arrays {
 
   mutable no_state none = {};  ///< of parts that keep no state
 };
-
-/// Places for the tokens that the read of a row excludes, if parts track so many.
-[[nodiscard]] UNMASK_HD constexpr index_t tracked_capacity(index_t tracks) {
-  return tracks > 0 ? tracks + max_suppressed + 1 : 0;
-}
 
 /// The arrays that sequences of every policy of a type need, with the capacities of a session.
 template <class Policy>
