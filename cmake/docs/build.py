@@ -29,7 +29,7 @@ HERE = "cmake/docs"
 
 # Folders and headers that are how the interface is made, and not what it is.
 INNER = ["stats", "step", "c_api", "core/part/composition.hpp", "core/part/held_list.hpp", "core/lent_tokens.hpp",
-         "core/part/part_check.hpp", "core/part/traits.hpp", "core/part/composition_rules.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
+         "core/part/family.hpp", "core/part/pack.hpp", "core/part/part_check.hpp", "core/part/traits.hpp", "core/part/composition_rules.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
 OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabulary.hpp"],
          "cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],

@@ -127,6 +127,7 @@ def without(text, pattern, instead=lambda m, piece: ""):
 
 def filtered(text, hook_of, state, part, names):
     text = re.sub(r"\n\n((?:///.*\n)+)(namespace )", r"\n/// \\file\n\1\2", text, count=1)
+    text = re.sub(r"^(?:#define UNMASK_HOOK\b.*|#define UNMASK_TRAIT\b.*|#include .*/hooks\.inl>)$", "", text, flags=re.M)
     text = re.sub(r"^ (?:private|protected):\n.*?(?=^}|^ public:)", lambda m: blank(m[0]), text,
                   flags=re.S | re.M)
     guide = r"^template <[^;{}]*>\n(?:  requires.*\n)?\w+\([^;{}]*\) -> [^;{}]*;"

@@ -26,7 +26,7 @@ template <class Policy>
   return count;
 }
 
-// A policy whose layer rule reads another tensor than the rule's type says.
+/// A policy that names the tensor that its layer rule reads (named_policy::layer_reads).
 template <class Policy>
 concept names_layer_tensor = requires(const Policy& p) { p.layer_reads; };
 
