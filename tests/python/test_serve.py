@@ -1013,12 +1013,12 @@ def test_a_pass_that_fails_once_is_tried_again():
 
 
 def test_policies_with_branches_and_those_that_need_much_memory():
-    with serving(branches=3, limits=Limits(state=1 << 20)) as made:
+    with serving(branches=3, limits=Limits(state=1 << 18)) as made:
         plain = decode(TinyLlada(), "threshold(0.9) + lookahead(3)", PROMPT)
         answer = completed(made, policy="threshold(0.9) + lookahead(3)")
         assert (answer.choices[0].text, answer.usage.forwards) == (plain.text, plain.report.forwards)
-        with pytest.raises(openai.BadRequestError, match="bytes for this answer, at most 1048576 are allowed"):
-            completed(made, "a", policy="adaptive_threshold", max_tokens=250, block_length=250)
+        with pytest.raises(openai.BadRequestError, match="bytes for this answer, at most 262144 are allowed"):
+            completed(made, "a", policy="trace_credit + threshold(0.9)", max_tokens=250, block_length=250)
 
 
 def test_a_stop_sequence_is_found_in_what_the_decoder_flushes():

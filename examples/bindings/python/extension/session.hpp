@@ -115,7 +115,7 @@ struct layer_rule : unmask::layer_rule_info {
       : unmask::layer_rule_info(unmask::layer_rule_of(policy))
       , single_positions(policy.layered_now())
       , evicts(policy.eviction.count > 0)
-      , evictor(policy.cache) {}
+      , evictor(policy.eviction) {}
   /// Name of the tensor that the rule compares; None without a rule.
   [[nodiscard]] std::optional<const char*> read() const {
     static constexpr const char* names[] = {"hidden", "input", "query", "key", "value"};
