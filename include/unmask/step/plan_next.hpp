@@ -292,7 +292,7 @@ UNMASK_HD void prepare_reads(const auto& t, const slot_memory<Policy>& m) {
       return;
     }
     for (index_t i = t.lane(); i < m.read_range().size(); i += t.lanes()) {
-      for (index_t k = 0; k < m.needs.probes; ++k) {
+      for (index_t k = 0; k < (is_probe_now(m) ? m.needs.probes : 0); ++k) {
         m.probed[i * m.needs.probes + k].token = no_token;
       }
       if (!m.reads(i)) {
