@@ -12,17 +12,18 @@ namespace UNMASK_NAMESPACE {
 
 namespace step {
 
-// Most tokens that this policy tracks at a position: composition::tracked_tokens() of its parts.
+// Most tokens that this policy tracks at a position.
 template <class Policy>
 [[nodiscard]] index_t tracked_tokens(const Policy& p) {
-  index_t sum = tracks_current_now(p) ? 1 : 0;
+  index_t sum = 0;
   detail::visit_parts<&part_traits::names_tokens>(p, [&sum](const auto& v) {
     sum += traits_of<typename std::remove_cvref_t<decltype(v)>::type>.tracks;
   });
-  return sum + (!reads_sequence_now(p)          ? 0
-                : drafts_now(p) || beams_now(p) ? max_placed
-                : looks_ahead_now(p)            ? max_branches
-                                                : 0);
+  return detail::most_tracked(sum,
+                              tracks_current_now(p),
+                              reads_sequence_now(p),
+                              drafts_now(p) || beams_now(p),
+                              looks_ahead_now(p));
 }
 
 // Most tokens that it probes at a position.
@@ -35,46 +36,41 @@ template <class Policy>
   return sum;
 }
 
-// The states that its parts keep at positions: bit k is that of array k of state_arrays.
-template <class Policy>
-[[nodiscard]] std::uint64_t states_now(const Policy& p) {
+// Bit k: whether `is_kept(array k)`.
+template <class... Array>
+[[nodiscard]] std::uint64_t bits_of(arrays_of_states<Array...>, const auto& is_kept) {
   std::uint64_t found = 0;
-  const auto add = [&p, &found]<std::size_t I, class State>(state_array<I, State>, index_t bit) {
-    const auto& part = p.template part_at<I>();
-    bool keeps = true;
-    if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
-      keeps = part.template keeps<State>();
-    } else if constexpr (requires { part.remembers_now(); }) {
-      keeps = part.remembers_now();
-    }
-    found |= keeps ? std::uint64_t{1} << bit : 0;
-  };
-  [&add]<class... Array>(arrays_of_states<Array...>) {
-    index_t bit = 0;
-    (add(Array{}, bit++), ...);
-  }(state_arrays<Policy>{});
+  [[maybe_unused]] index_t bit = 0;
+  ((found |= is_kept(Array{}) ? std::uint64_t{1} << bit : 0, ++bit), ...);
   return found;
 }
 
-// The parts that reduce: bit k is that of array k of reduction_arrays.
+// The states that its parts keep at positions, by their array in state_arrays.
+template <class Policy>
+[[nodiscard]] std::uint64_t states_now(const Policy& p) {
+  return bits_of(state_arrays<Policy>{}, [&p]<class Array>(Array) {
+    const auto& part = p.template part_at<Array::part>();
+    if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
+      return part.template keeps<typename Array::state>();
+    } else if constexpr (requires { part.remembers_now(); }) {
+      return part.remembers_now();
+    } else {
+      return true;
+    }
+  });
+}
+
+// The parts that reduce, by their array in reduction_arrays.
 template <class Policy>
 [[nodiscard]] std::uint64_t reductions_now(const Policy& p) {
-  std::uint64_t found = 0;
-  const auto add = [&p, &found]<class Array>(Array, index_t bit) {
+  return bits_of(reduction_arrays<Policy>{}, [&p]<class Array>(Array) {
     const auto& part = p.template part_at<Array::part>();
-    bool reduces = false;
     if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
-      reduces = part.template holds<typename Array::reducing>();
+      return part.template holds<typename Array::reducing>();
     } else {
-      reduces = detail::is_active<&part_traits::reduces>(part, asked<active_parts::reduces_now>{});
+      return detail::is_active<&part_traits::reduces>(part, asked<active_parts::reduces_now>{});
     }
-    found |= reduces ? std::uint64_t{1} << bit : 0;
-  };
-  [&add]<class... Array>(arrays_of_states<Array...>) {
-    [[maybe_unused]] index_t bit = 0;
-    (add(Array{}, bit++), ...);
-  }(reduction_arrays<Policy>{});
-  return found;
+  });
 }
 
 /// The arrays that a sequence of this policy needs.

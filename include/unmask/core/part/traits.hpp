@@ -94,6 +94,18 @@ template <class... P>
   return all;
 }
 
+namespace detail {
+
+// Most tokens that are tracked at one position: those of the parts (`tracks`), the committed token
+// and the tokens that branches place.
+[[nodiscard]] constexpr index_t
+most_tracked(index_t tracks, bool current, bool reads_sequence, bool has_drafts, bool looks_ahead) {
+  const index_t placed = has_drafts ? max_placed : looks_ahead ? max_branches : 0;
+  return tracks + (current ? 1 : 0) + (reads_sequence ? placed : 0);
+}
+
+}  // namespace detail
+
 /// Combined traits of several parts: of each trait, the number of parts that have it. add() them in
 /// written order.
 struct composition {
@@ -120,14 +132,10 @@ struct composition {
   [[nodiscard]] constexpr bool has_branches() const { return looks_ahead + drafts + beams > 0; }
   [[nodiscard]] constexpr bool is_layered() const { return skips + picks > 0; }
   [[nodiscard]] constexpr bool by_confidence() const { return ranks == ranks_by_confidence; }
-  /// Most tokens that are tracked at one position: those of the parts, the committed token and the
-  /// tokens that branches place.
+  /// Most tokens that are tracked at one position.
   [[nodiscard]] constexpr index_t tracked_tokens() const {
-    return tracks + (tracks_current > 0 ? 1 : 0) +
-           (reads_sequence == 0  ? 0
-            : drafts + beams > 0 ? max_placed
-            : looks_ahead > 0    ? max_branches
-                                 : 0);
+    return detail::most_tracked(
+        tracks, tracks_current > 0, reads_sequence > 0, drafts + beams > 0, looks_ahead > 0);
   }
 };
 
