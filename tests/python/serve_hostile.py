@@ -5,7 +5,8 @@
 usage: python tests/python/serve_hostile.py [--samples N] [--same-address] [ATTACK ...]
 
 The server, the attacker and the user are processes, the attacker with the lowest priority: it stands for another
-machine. The user asks for 20 positions from 127.0.0.2; with --same-address it is the same client to the server. Exits with 1 if a median is more than twice the idle one, or if an answer fails.
+machine. The user asks for 20 positions from 127.0.0.2; with --same-address it is the same client to the server. Exits
+with 1 if a median is more than twice the idle one, or if an answer fails.
 """
 import argparse
 import contextlib

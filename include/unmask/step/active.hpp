@@ -3,8 +3,8 @@
 
 #include <unmask/core/walk.hpp>
 
-/// Hooks that the parts of a policy use with their current values (core/part/hooks.inl). A part
-/// without the function that is asked uses its hook always, so that these are constants for most
+/// Hooks that the parts of a policy use with their current values (core/part/hooks.inl). A hook is
+/// in use if its part has no function that answers the question: these are constants for most
 /// policies composed in C++.
 /// For a policy by name they read its parts, and those of the policy of a slot (`m`) an answer
 /// stored when the sequence began.

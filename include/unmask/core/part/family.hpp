@@ -142,7 +142,7 @@ class family {
       ::new (static_cast<void*>(values_[count++].bytes)) P(part);
     }
   }
-  /// A large part, of which there is one at most: stored once, beside the values.
+  /// A part of more than 256 bytes is stored once, next to the values: at most one may be chosen.
   template <class P>
   static constexpr bool is_large = capacity > 1 && sizeof(P) > 256;
   template <class P>
@@ -194,9 +194,9 @@ class family {
   UNMASK_CALLS_HOST
   template <bool part_traits::* Does = nullptr, class Use>
   UNMASK_HD void each(const Use& use) const {
-    // The first part is what most policies have. Many others are a function of their own, so that
-    // their instructions do not lie between those of it; a few are not, because such a function
-    // forces what `use` captures into memory.
+    // Most policies have the first part. If there are many others, they are in a function of their
+    // own, which keeps their instructions away from those of the first. A few are not worth it:
+    // such a function forces what `use` captures into memory.
     using usual = typename detail::element_at<0, list>::type;
     constexpr std::size_t others = ((does<Part, Does> ? 1U : 0U) + ... + 0U);
     for (index_t i = 0; i < count; ++i) {
@@ -251,7 +251,7 @@ class family {
     each([&m](const auto& part, index_t) { detail::check_attention(part, m); });
   }
 
-  /// The state of value i, a P, among those of the family.
+  /// The state of value i, whose type is P.
   template <class P, class State, class All>
   [[nodiscard]] UNMASK_HD static State& state_of([[maybe_unused]] All& states,
                                                  [[maybe_unused]] index_t i,

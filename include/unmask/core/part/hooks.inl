@@ -6,16 +6,17 @@
 // (core/part/part_check.hpp), and which parts a sequence uses (step/active.hpp). Included several
 // times, hence no #pragma once, after these macros are defined:
 //
-//   UNMASK_HOOK(name, has, question, functions...)  a step asks each part that has it whether it
-//   uses
-//       it now: step::<name>_now(policy or slot). `question` is the function of the part that answers;
-//       without it the answer is true, and `always` is the name of none.
-//   UNMASK_TRAIT(name, has, functions...)           a step does not ask
-//   UNMASK_FUNCTION(name, has, sentence)            among the functions: a part with one of that
-//   name
-//       has to satisfy `has`, or is refused with the sentence
+//   UNMASK_HOOK(name, has, question, functions...)
+//       A step asks each part that has it whether it uses it now: step::<name>_now(policy or slot).
+//       The part answers by its function `question`; without that function the answer is true.
+//       `always` is the name of no function.
+//   UNMASK_TRAIT(name, has, functions...)
+//       A step does not ask.
+//   UNMASK_FUNCTION(name, has, sentence)
+//       One of the functions: a part that has one of this name and not `has` is refused with the
+//       sentence.
 //
-// and the last two are empty if they are not defined. All are undefined at the end.
+// The last two may be left out. All are undefined at the end.
 
 #if !defined(UNMASK_TRAIT)
 #  define UNMASK_TRAIT(name, has, ...)
