@@ -23,7 +23,7 @@ uvicorn = pytest.importorskip("uvicorn", reason='pip install "unmask[server]"')
 openai = pytest.importorskip("openai")
 httpx = pytest.importorskip("httpx")
 
-from unmask.serve import DEFAULT_POLICY, Limits, Server, Tiny, http_protocol, load  # noqa: E402
+from unmask.serve import DEFAULT_POLICY, GivenUp, Limits, Server, Tiny, http_protocol, load  # noqa: E402
 from unmask.serve.batch import Batch, Job, _Stop  # noqa: E402
 from unmask.serve.fields import Refused, read  # noqa: E402
 
@@ -953,6 +953,46 @@ def test_the_steps_of_a_pass_that_was_cut_are_the_same(model):
     batch.close()
     for job, (prompt, policy, seed) in zip(jobs, tasks):
         alone = decode(model, policy, prompt, seed=seed)
+        assert (job.view.text, job.view.report.forwards) == (alone.text, alone.report.forwards)
+
+
+def test_a_call_of_the_model_is_given_up_for_a_new_answer_every_other_time_at_most(model):
+    class Interrupted(Tiny):
+        def __init__(self):
+            super().__init__()
+            self.calls, self.later = [], []
+
+        def _between_layers(self):
+            if len(self.calls[-1][0]) == old and self.later and batch.load()["running"] + batch.load()["waiting"] == 1:
+                batch.submit([self.later.pop()])
+            super()._between_layers()
+
+        def forward(self, sequences, rows):
+            self.calls.append((sequences[0], False))
+            try:
+                return super().forward(sequences, rows)
+            except GivenUp:
+                self.calls[-1] = (sequences[0], True)
+                raise
+
+    interrupted = Interrupted()
+    batch = Batch(interrupted)
+    prompts = [task["prompt"] for task in problems()[:7]]
+    first, *later = [Job(interrupted.encode(prompt), 2 if i else 40, "tokens_per_step(1)", block_length=20, client=i)
+                     for i, prompt in enumerate(prompts)]
+    old = len(first.prompt) + 40
+    assert all(len(job.prompt) + 2 != old for job in later)
+    interrupted.later = later
+    batch.submit([first])
+    until(lambda: all(job.view.ended for job in (first, *later)), 60)
+    batch.close()
+    own = [given_up for tokens, given_up in interrupted.calls if len(tokens) == old]
+    assert sum(own) >= 3 and not any(a and b for a, b in zip(own, own[1:]))
+    at = next(i for i, (_, given_up) in enumerate(interrupted.calls) if given_up)
+    assert len(interrupted.calls[at + 1][0]) != old  # the answer for which it was
+    assert not any(given_up for tokens, given_up in interrupted.calls if len(tokens) != old)
+    for job, prompt in zip((first, *later), prompts):
+        alone = decode(model, "tokens_per_step(1)", prompt, length=job.length, block_length=min(20, job.length))
         assert (job.view.text, job.view.report.forwards) == (alone.text, alone.report.forwards)
 
 

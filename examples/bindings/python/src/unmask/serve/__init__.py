@@ -11,7 +11,7 @@ run its `app` under an ASGI server:
 http_protocol() closes connections whose headers do not arrive in time, which uvicorn's own keeps for ever.
 """
 from .app import DEFAULT_POLICY, Limits, Server
-from .models import Model, Tiny, load
+from .models import GivenUp, Model, Tiny, load
 from .protocol import http_protocol
 
-__all__ = ["DEFAULT_POLICY", "Limits", "Model", "Server", "Tiny", "http_protocol", "load"]
+__all__ = ["DEFAULT_POLICY", "GivenUp", "Limits", "Model", "Server", "Tiny", "http_protocol", "load"]

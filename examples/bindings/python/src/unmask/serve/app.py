@@ -29,6 +29,7 @@ from .fields import Asked, Refused, parsed, read
 from .models import Model
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
+_ANSWERS_APART = 0.01  # seconds between two whole answers to one client, that end together
 _AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
@@ -114,6 +115,23 @@ class _Turns:
         self._last = {client: last for client, last in self._last.items() if client in there}
 
 
+class _Spacing:
+    """Pauses that keep what one client asks for `apart` seconds apart, but for `at_once` of them."""
+
+    def __init__(self, apart: float, at_once: int) -> None:
+        self._apart, self._at_once = apart, at_once
+        self._next: dict[Hashable, float] = {}  # when the last of each client's would come, were they all apart
+
+    async def pause(self, client: Hashable) -> None:
+        now = time.monotonic()
+        if len(self._next) > 1024:
+            self._next = {client: at for client, at in self._next.items() if at > now}
+        at = max(self._next.get(client, 0.0), now) + self._apart
+        self._next[client] = at
+        if (wait := at - self._at_once * self._apart - now) > 0:
+            await asyncio.sleep(wait)
+
+
 class _Spaced:
     """Holds a client's responses that are no answers of the model until they are `apart` seconds apart, ten at once before.
 
@@ -121,8 +139,7 @@ class _Spaced:
     """
 
     def __init__(self, app: Any, apart: float) -> None:
-        self._app, self._apart = app, apart
-        self._next: dict[Hashable, float] = {}  # when the last of each client's would have left, were they all apart
+        self._app, self._spacing = app, _Spacing(apart, 10)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -130,18 +147,10 @@ class _Spaced:
 
         async def spaced(message: Any) -> None:
             if message["type"] == "http.response.start" and (scope["method"] != "POST" or message["status"] != 200):
-                await asyncio.sleep(self._pause(scope["client"][0] if scope.get("client") else None))
+                await self._spacing.pause(scope["client"][0] if scope.get("client") else None)
             await send(message)
 
         await self._app(scope, receive, spaced)
-
-    def _pause(self, client: Hashable) -> float:
-        now = time.monotonic()
-        if len(self._next) > 1024:
-            self._next = {client: at for client, at in self._next.items() if at > now}
-        at = max(self._next.get(client, 0.0), now) + self._apart
-        self._next[client] = at
-        return max(0.0, at - 10 * self._apart - now)
 
 
 class Server:
@@ -178,6 +187,7 @@ class Server:
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
         self.writers = _Turns(1)
+        self.answers = _Spacing(_ANSWERS_APART, 2)
         self.batch = Batch(model, slots=slots, waiting=waiting, branches=branches, threads=threads)
         try:
             self.batch.check(policy)
@@ -402,6 +412,9 @@ class _Answers(Response):
         self._changed = asyncio.Event()
 
         def changed() -> None:  # called by the thread of the batch
+            views = [job.view for job in self._jobs]
+            if not asked.stream and not all(view.ended for view in views) and all(view.error is None for view in views):
+                return
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._changed.set)
 
@@ -458,6 +471,7 @@ class _Answers(Response):
             await self._until(lambda: all(job.view.ended for job in self._jobs), deadline)
         except Refused as error:
             return await _error(error)(scope, receive, send)
+        await self._server.answers.pause(self._client)
         if self._asked.alternatives is None:
             pieces = self._shape.whole(self._jobs)
         else:

@@ -16,7 +16,7 @@ import numpy as np
 from .. import _text
 from .._unmask import Constraint, Ending, Outcome, Report, Request, Session
 from .edits import Edits
-from .models import Model
+from .models import GivenUp, Model
 
 _FRESH = 8  # passes of an answer without text that may go before older answers
 _IN_A_ROW = 4  # such passes, while older answers wait
@@ -138,6 +138,7 @@ class Job:
         self.constraint, self.canvas, self.changed = constraint, canvas, changed
         self.alternatives, self.edits, self.client = alternatives, edits, client
         self.number = 0  # in order of arrival
+        self.gave_way = False  # its last call of the model was given up
         self.view = View()
         self.gone = False  # no client reads it any more
         self.completion_tokens = 0
@@ -260,8 +261,9 @@ class Batch:
     waiting   most jobs that wait for a place
     branches  most lookahead branches of an answer; each is one more sequence of a pass
 
-    An answer without text goes before others, and of several clients the one that had the least. A pass that others hold
-    up is cut, between two calls of the model, when such an answer arrives.
+    An answer without text goes before others, and of several clients the one that had the least. When such an answer
+    arrives, a pass of others is cut between two calls of the model, and a call of a model that has `give_up` is given up,
+    unless one of its answers gave way in its last pass.
     """
 
     def __init__(self, model: Model, *, slots: int = 16, waiting: int = 512, branches: int = 0, threads: int = 1) -> None:
@@ -384,8 +386,12 @@ class Batch:
         self._served = {client: served for client, served in self._served.items() if client in there}
 
     def _join(self) -> None:
+        """Starts answers where places are free. A client that comes waits for the starts of nobody else's."""
+        came = 0
         for slot in range(self.places):
             while slot not in self._running:
+                if came == self._together:
+                    return
                 with self._wake:
                     job = self._next()
                     if job is None:
@@ -394,6 +400,7 @@ class Batch:
                     if job.gone:
                         self._forget()
                         continue
+                    came += all(other.client != job.client for other in self._running.values())
                     self._running[slot] = job
                 self._start(slot, job)
 
@@ -463,9 +470,11 @@ class Batch:
         """Whether an answer arrived that goes before those of this pass."""
         with self._wake:
             job = self._next()
-            return job is not None and not job.gone and len(self._running) < self.places and (
-                all(self._running[slot].client != job.client for slot in slots)
-                or not all(self._running[slot].fresh() for slot in slots))
+            if job is None or job.gone or len(self._running) == self.places:
+                return False
+            if not all(self._running[slot].fresh() for slot in slots):
+                return True
+            return self._served[job.client] < min(self._served[self._running[slot].client] for slot in slots)
 
     def _pass(self, slots: list[int], *, again: bool = True) -> None:
         """Decides one step of these slots, or of the first of them."""
@@ -480,11 +489,16 @@ class Batch:
                 if at and self._is_held_up(slots):
                     break
                 now = slots[at : at + self._together]
-                for slot, logits in self._forward([(slot, s) for slot in now for s in segments[slot]], len(now) < len(slots)):
-                    rows.setdefault(slot, []).append(logits)
+                try:
+                    for slot, logits in self._forward([(slot, s) for slot in now for s in segments[slot]], len(now) < len(slots)):
+                        rows.setdefault(slot, []).append(logits)
+                except GivenUp:
+                    break
             if len(rows) < len(slots):  # the others' step is planned again
                 self._session.abandon()
                 slots = list(rows)
+                if not slots:
+                    return
                 request = self._planned(slots)
             self._session.supply([rows[s.slot].pop(0) for s in request.segments])
         except Exception:
@@ -523,7 +537,7 @@ class Batch:
                 for position, token in s.placed:
                     tokens[position] = token
             sequences.append(tokens)
-        found = self.model.forward(sequences, [s.rows for _, s in segments])
+        found = self._run_model(sequences, [s.rows for _, s in segments], [slot for slot, _ in segments])
         for (slot, s), tokens, logits in zip(segments, sequences, found, strict=True):
             job = self._running[slot]
             if job.edits is not None:
@@ -531,3 +545,18 @@ class Batch:
             elif keep:
                 logits = np.array(logits)
             yield slot, logits
+
+    def _run_model(self, sequences: list[np.ndarray], rows: list[slice], slots: list[int]) -> list[np.ndarray]:
+        jobs = [self._running[slot] for slot in slots]
+        if hasattr(self.model, "give_up"):
+            gave_way = any(job.gave_way for job in jobs)
+            self.model.give_up = lambda: not gave_way and self._is_held_up(slots)
+        try:
+            found = self.model.forward(sequences, rows)
+        except GivenUp:
+            for job in jobs:
+                job.gave_way = True
+            raise
+        for job in jobs:
+            job.gave_way = False
+        return found

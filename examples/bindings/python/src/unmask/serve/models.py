@@ -2,9 +2,13 @@
 """Models of the server: a small protocol, and the LLaDA of the package under it."""
 from __future__ import annotations
 
-from typing import Protocol, Sequence
+from typing import Callable, Protocol, Sequence
 
 import numpy as np
+
+
+class GivenUp(Exception):
+    """A call of forward() ended early because it was asked to."""
 
 
 class Model(Protocol):
@@ -30,6 +34,10 @@ class Model(Protocol):
     # together: int = the slots of the server
     #     Most sequences of a call of forward(). 1 for a model that takes twice as long for two: the server can then
     #     let the first pass of a new answer go between the calls.
+    # give_up: Callable[[], bool]
+    #     A model that has it is given a function before each call. forward() asks it every few milliseconds; once it
+    #     returns True, forward() raises GivenUp, and is called again later. The first pass of a new answer then waits
+    #     for no call to end.
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
@@ -62,6 +70,7 @@ class Tiny:
 
         self._tiny = tiny_llada
         self._model = tiny_llada.TinyLlada()
+        self.give_up: Callable[[], bool] = lambda: False
         self.vocab, self.mask_token, self.eos_token = 98, tiny_llada.MASK, tiny_llada.END
         self.context, self.answer_length, self.block_length = tiny_llada.CONTEXT, tiny_llada.ANSWER, tiny_llada.BLOCK
         self.token_bytes = [b""] * tiny_llada.FIRST + [bytes([c]) for c in range(32, 127)]
@@ -79,9 +88,13 @@ class Tiny:
         for i, tokens in enumerate(sequences):  # it has no padding
             alike.setdefault(len(tokens), []).append(i)
         for group in alike.values():
-            for i, logits in zip(group, self._model(np.stack([sequences[i] for i in group]))):
+            for i, logits in zip(group, self._model(np.stack([sequences[i] for i in group]), between_layers=self._between_layers)):
                 found[i] = logits[rows[i]]
         return found
+
+    def _between_layers(self) -> None:
+        if self.give_up():
+            raise GivenUp
 
 
 def load(name: str, *, threads: int = 1) -> Model:

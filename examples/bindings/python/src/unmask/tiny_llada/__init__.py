@@ -80,7 +80,8 @@ class TinyLlada:
 
     `positions` are those of the tokens, by default 0, 1, ...; `sees` [length, length] is True where the row attends to
     the column, by default everywhere. `soft` has the soft tokens of masked positions (Session.soft_tokens): the embedding
-    of such a position is that of its token and, with `weight`, the mixture of theirs by `share`.
+    of such a position is that of its token and, with `weight`, the mixture of theirs by `share`. `between_layers` is
+    called in front of each layer, and may raise.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -99,6 +100,7 @@ class TinyLlada:
         sees: np.ndarray | None = None,
         soft: Sequence[Probability] = (),
         weight: float = 0.0,
+        between_layers: Callable[[], None] = lambda: None,
     ) -> np.ndarray:
         tokens = np.asarray(tokens)
         batch, length = tokens.shape
@@ -116,6 +118,7 @@ class TinyLlada:
         for s in soft:
             h[:, s.position] += np.float32(weight * s.share) * self.w["token_embd.weight"][s.token]
         for i in range(self.layers):
+            between_layers()
             w = {n: self.w[f"blk.{i}.{n}.weight"].T for n in (
                 "attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")}
             x = self._norm(h, w["attn_norm"])
