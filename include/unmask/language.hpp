@@ -7,3 +7,4 @@
 
 #include <unmask/language/automaton.hpp>
 #include <unmask/language/expression.hpp>
+#include <unmask/language/schema.hpp>
