@@ -104,7 +104,7 @@ struct automaton {
   }
 };
 
-/// What a compiler returns: an automaton over bytes, smallest and not empty, or a refusal.
+/// Result of a compiler: an automaton over bytes, smallest and not empty, or a refusal.
 struct compiled {
   automaton bytes;                 ///< No states where the text was refused.
   std::optional<refusal> refused;  ///< Why not.

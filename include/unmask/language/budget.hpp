@@ -34,7 +34,7 @@ class refused : public std::runtime_error {
   refusal why_;
 };
 
-/// What a compilation may still use. Every loop spends from it.
+/// States, positions and time that a compilation may still use. Every loop spends from it.
 class budget {
  public:
   explicit budget(const compile_limits& limits)

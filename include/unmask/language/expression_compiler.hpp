@@ -86,7 +86,7 @@ class expression_compiler {
     nfa_.link(from, to, tree.is == kind::start ? place_in_text::at_start : place_in_text::at_end);
     return to;
   }
-  // What is repeated by counts is made smallest first, and copied.
+  // A part that is repeated by counts is made smallest first, and copied.
   std::uint32_t repeat(const expression_node& tree, std::uint32_t from) {
     const expression_node& part = tree.parts[0];
     const bool has_counts = tree.least > 1 || (tree.most != no_most && tree.most > 1);

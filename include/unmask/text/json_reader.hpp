@@ -55,7 +55,7 @@ class json_reader {
     expect(']');
   }
 
-  /// What kind of value is next, by its first character: { [ " t f n, or - for a number; '\0' where
+  /// The kind of the next value, by its first character: { [ " t f n, or - for a number; '\0' where
   /// nothing is left.
   [[nodiscard]] char next() {
     skip_spaces();
