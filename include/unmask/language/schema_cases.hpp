@@ -69,7 +69,7 @@ struct value_case {
   std::vector<witness> witnesses;
   bool has_properties = false;
   bool is_open = false;
-  // What unevaluated* leaves alone.
+  // Members and items that unevaluated* leaves alone.
   std::vector<std::string> evaluated_names;
   std::vector<std::string> evaluated_patterns;
   bool evaluates_all_members = false;
@@ -323,7 +323,7 @@ class schema_cases : public schema_check {
     }
     return out;
   }
-  // What contradicts the keywords of members as one case: a member or an absence of several.
+  // A contradiction of the keywords of members as one case: a member or an absence of several.
   [[nodiscard]] static value_case any_of(const value_cases& against) {
     value_case out = value_case::of_kinds(object_kind);
     value_case::witness w;

@@ -387,7 +387,8 @@ class schema_compiler : public schema_cases {
       n.link(space(n, behind), target());
     }
   }
-  // What an item must obey to count for those of `contains` that `pick` has; false if it may not.
+  // The schemas that an item must obey to count for those of `contains` that `pick` has; false if
+  // it may not.
   static bool count_for(const value_case& c,
                         unsigned pick,
                         std::uint64_t i,

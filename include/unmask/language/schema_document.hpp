@@ -273,7 +273,7 @@ class schema_document {
                ? id
                : nullptr;
   }
-  // What stands at a place: $id and anchors in constants and in unknown keywords are none.
+  // Role of a place: $id and anchors in constants and in unknown keywords are none.
   enum class position : std::uint8_t { schema, schemas, data };
   static position position_in(std::string_view keyword, const json_value& v) {
     static constexpr std::string_view of_schema[] = {
