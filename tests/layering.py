@@ -26,6 +26,9 @@ MAY_INCLUDE = {
     "step/": MATHS,
     "constraint/": CORE + ["constraint/"],
     "constraint.hpp": CORE + ["constraint/"],
+    # Compilers of languages: of the rest the table of an automaton alone.
+    "language/": CORE + ["language/", "constraint/byte_automaton.hpp"],
+    "language.hpp": ["language/"],
     "policy/": CORE + ["policy/"],
     "named/": CORE + ["policy/", "named/"],
     "host/": MATHS + ["host/"],
@@ -43,7 +46,7 @@ MAY_INCLUDE = {
     "sharded_session.hpp": MATHS + ["session.hpp"],
     "named_policy.hpp": CORE + ["policy/", "named/", "host/backend.hpp", "session.hpp"],
     "named_requirements.hpp": CORE + ["step/", "policy/", "named/", "named_policy.hpp"],
-    "compiled.hpp": DECODING + ["constraint.hpp", "host/", "trace/", "named_requirements.hpp"],
+    "compiled.hpp": DECODING + ["constraint.hpp", "language.hpp", "host/", "trace/", "named_requirements.hpp"],
     "c_api.h": [],
     "c_layers.h": ["c_api.h"],
     "c_constraints.h": ["c_api.h"],

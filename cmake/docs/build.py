@@ -32,12 +32,13 @@ INNER = ["stats", "step", "c_api", "core/part/composition.hpp", "core/part/held_
          "core/part/family.hpp", "core/part/pack.hpp", "core/part/part_check.hpp", "core/part/traits.hpp", "core/part/composition_rules.hpp", "ranks/gather.hpp", "ranks/shard.hpp"]
 OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabulary.hpp"],
          "cuda": ["backend.hpp", "key_selector.hpp", "error.hpp", "memory.hpp"],
+         "language": ["automaton.hpp", "expression.hpp", "schema.hpp"],
          "host": ["backend.hpp", "executor.hpp", "key_selector.hpp", "thread_pool.hpp"],
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 # The menu: groups of pages, in order. A page stands in the first group that names it.
 GROUPS = {
     "Use": ["include/unmask/policy/README.md", "include/unmask/named/README.md", "include/unmask/constraint/README.md",
-            "examples/README.md", "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md",
+            "include/unmask/language/README.md", "examples/README.md", "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md",
             "examples/bindings/c/README.md", "examples/bindings/rust/README.md", "include/unmask/tune/README.md",
             "include/unmask/trace/README.md", "examples/viewer/README.md", "examples/playground/README.md", "examples/libmata/README.md",
             "include/unmask/GLOSSARY.md"],

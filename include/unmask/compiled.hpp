@@ -19,6 +19,7 @@
 #  endif
 
 #  include <unmask/constraint.hpp>
+#  include <unmask/language.hpp>
 #  include <unmask/named_policy.hpp>
 #  include <unmask/named_requirements.hpp>
 

@@ -55,6 +55,37 @@ class json_reader {
     expect(']');
   }
 
+  /// The kind of the next value, by its first character: { [ " t f n, or - for a number; '\0' where
+  /// nothing is left.
+  [[nodiscard]] char next() {
+    skip_spaces();
+    const char first = at_ < text_.size() ? text_[at_] : '\0';
+    return first >= '0' && first <= '9' ? '-' : first;
+  }
+
+  /// Reads true or false.
+  [[nodiscard]] bool boolean() {
+    skip_spaces();
+    const bool is_true = take_word("true");
+    if (!is_true && !take_word("false")) {
+      fail("expected true or false");
+    }
+    return is_true;
+  }
+  /// Reads null.
+  void null() {
+    skip_spaces();
+    if (!take_word("null")) {
+      fail("expected a value");
+    }
+  }
+  /// Reads a number as it is written.
+  [[nodiscard]] std::string_view digits() {
+    const std::string_view written = number();
+    at_ += written.size();
+    return written;
+  }
+
   /// Reads a whole number of type T.
   template <std::integral T>
   [[nodiscard]] T whole() {
@@ -131,6 +162,9 @@ class json_reader {
       fail("expected the end");
     }
   }
+
+  /// Refuses a \u escape of half a pair from here on; otherwise it is read as U+FFFD.
+  void refuse_half_pairs() { refuses_half_pairs_ = true; }
 
   /// Errors from here on name this key, which must outlive the reader.
   void about(std::string_view key) { key_ = key; }
@@ -229,6 +263,9 @@ class json_reader {
           at_ = next;
         }
       }
+      if (refuses_half_pairs_ && code >> 11U == 0x1B) {
+        fail("half of a pair of \\u escapes stands alone");
+      }
       constexpr std::uint32_t replacement = 0xFFFD;  // for a half that stands alone
       add_character(value, code >> 11U == 0x1B ? replacement : code);
     } else {
@@ -277,6 +314,7 @@ class json_reader {
   std::size_t at_ = 0;
   std::size_t line_at_ = 0;  // where the line begins
   index_t line_ = 1;
+  bool refuses_half_pairs_ = false;
 };
 
 }  // namespace unmask

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include <unmask/language/automaton.hpp>
+#include <unmask/language/budget.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+/// Automata by runs: the smallest one of a language, unions, intersections, differences.
+namespace UNMASK_NAMESPACE::detail::languages {
+
+/// Adds a state without runs.
+inline std::uint32_t add_state(automaton& a, bool is_accepting = false) {
+  a.runs.emplace_back();
+  a.accepting.push_back(is_accepting ? 1 : 0);
+  return static_cast<std::uint32_t>(a.accepting.size() - 1);
+}
+
+/// Joins neighbouring runs that lead to one state.
+inline void join(std::vector<run>& runs) {
+  std::size_t count = 0;
+  for (const run& r : runs) {
+    if (count > 0 && runs[count - 1].next == r.next && runs[count - 1].last + 1 == r.first) {
+      runs[count - 1].last = r.last;
+    } else {
+      runs[count++] = r;
+    }
+  }
+  runs.resize(count);
+}
+
+/// Well distributed bits of a number.
+[[nodiscard]] inline std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+struct hash_of_numbers {
+  [[nodiscard]] std::size_t operator()(const std::vector<std::uint32_t>& numbers) const {
+    std::uint64_t h = numbers.size();
+    for (const std::uint32_t x : numbers) {
+      h = mix(h ^ x);
+    }
+    return static_cast<std::size_t>(h);
+  }
+};
+
+/// The states that are reached and lead to acceptance, in breadth-first order: of two automata that
+/// differ in names only the results are equal.
+[[nodiscard]] inline automaton trim(const automaton& a, budget& left) {
+  if (a.empty()) {
+    return {};
+  }
+  const std::size_t states = a.states();
+  std::vector<std::vector<std::uint32_t>> into(states);
+  for (std::uint32_t s = 0; s < states; ++s) {
+    left.spend(a.runs[s].size() + 1);
+    for (const run& r : a.runs[s]) {
+      if (into[r.next].empty() || into[r.next].back() != s) {
+        into[r.next].push_back(s);
+      }
+    }
+  }
+  std::vector<std::uint8_t> is_live(a.accepting);
+  std::vector<std::uint32_t> todo;
+  for (std::uint32_t s = 0; s < states; ++s) {
+    if (is_live[s] != 0) {
+      todo.push_back(s);
+    }
+  }
+  while (!todo.empty()) {
+    const std::uint32_t s = todo.back();
+    todo.pop_back();
+    left.spend();
+    for (const std::uint32_t p : into[s]) {
+      if (is_live[p] == 0) {
+        is_live[p] = 1;
+        todo.push_back(p);
+      }
+    }
+  }
+  if (is_live[a.start] == 0) {
+    return {};
+  }
+  std::vector<std::uint32_t> name(states, dead_state);
+  std::vector<std::uint32_t> order{a.start};
+  name[a.start] = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const run& r : a.runs[order[i]]) {
+      if (is_live[r.next] != 0 && name[r.next] == dead_state) {
+        name[r.next] = static_cast<std::uint32_t>(order.size());
+        order.push_back(r.next);
+      }
+    }
+  }
+  automaton out;
+  for (const std::uint32_t s : order) {
+    left.spend(a.runs[s].size() + 1);
+    std::vector<run>& runs = out.runs[add_state(out, a.accepting[s] != 0)];
+    for (const run& r : a.runs[s]) {
+      if (is_live[r.next] != 0) {
+        runs.push_back({r.first, r.last, name[r.next]});
+      }
+    }
+    join(runs);
+  }
+  return out;
+}
+
+/// Classes of symbols: those of one class lead from each state to the same state.
+class symbol_classes {
+ public:
+  explicit symbol_classes(const automaton& a, budget& left) {
+    for (const std::vector<run>& runs : a.runs) {
+      left.spend(runs.size() + 1);
+      for (const run& r : runs) {
+        bounds_.push_back(r.first);
+        bounds_.push_back(r.last + 1);
+      }
+    }
+    std::sort(bounds_.begin(), bounds_.end());
+    bounds_.erase(std::unique(bounds_.begin(), bounds_.end()), bounds_.end());
+    // The column of a symbol as a sum of hashes, 128 bits, which changes at bounds only.
+    struct column {
+      std::uint64_t first = 0;
+      std::uint64_t second = 0;
+    };
+    std::vector<column> change(bounds_.size());
+    for (std::uint32_t s = 0; s < a.states(); ++s) {
+      for (const run& r : a.runs[s]) {
+        left.spend(8);
+        const std::uint64_t h = mix(std::uint64_t{s} << 32U | r.next);
+        const std::uint64_t g = mix(h ^ 0x1234567U);
+        column& begin = change[at(r.first)];
+        begin.first += h;
+        begin.second += g;
+        column& end = change[at(r.last + 1)];
+        end.first -= h;
+        end.second -= g;
+      }
+    }
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> names;
+    class_.assign(bounds_.size(), dead_state);
+    column sum;
+    for (std::size_t i = 0; i < bounds_.size(); ++i) {
+      sum.first += change[i].first;
+      sum.second += change[i].second;
+      if (sum.first != 0 || sum.second != 0) {
+        const auto number = static_cast<std::uint32_t>(names.size());
+        class_[i] = names.try_emplace({sum.first, sum.second}, number).first->second;
+      }
+    }
+    count_ = names.size();
+  }
+
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Calls use(class) for those of a run; one may come several times.
+  void for_each(const run& r, const auto& use) const {
+    for (std::size_t i = at(r.first); i < bounds_.size() && bounds_[i] <= r.last; ++i) {
+      use(class_[i]);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t symbol) const {
+    return static_cast<std::size_t>(std::lower_bound(bounds_.begin(), bounds_.end(), symbol) -
+                                    bounds_.begin());
+  }
+
+  std::vector<std::uint32_t> bounds_;
+  std::vector<std::uint32_t> class_;
+  std::size_t count_ = 0;
+};
+
+/// The smallest automaton of a language, its states in breadth-first order.
+///
+/// Source: J. Hopcroft, "An n log n algorithm for minimizing states in a finite automaton", 1971,
+/// on partial automata. Cost: O(states * classes that a state uses * log(states)).
+[[nodiscard]] inline automaton minimise(const automaton& given, budget& left) {
+  const automaton a = trim(given, left);
+  const auto states = static_cast<std::uint32_t>(a.states());
+  if (states < 2) {
+    return a;
+  }
+  struct move {
+    std::uint32_t by;    // class of symbols
+    std::uint32_t from;  // state
+  };
+  std::vector<std::vector<move>> into(states);
+  {
+    const symbol_classes classes(a, left);
+    std::vector<std::uint32_t> seen(classes.count(), dead_state);
+    for (std::uint32_t s = 0; s < states; ++s) {
+      for (const run& r : a.runs[s]) {
+        classes.for_each(r, [&](std::uint32_t c) {
+          left.spend();
+          if (seen[c] != s) {
+            seen[c] = s;
+            into[r.next].push_back({c, s});
+          }
+        });
+      }
+    }
+  }
+  // Blocks of states are runs of `elements`; those that are marked stand first.
+  std::vector<std::uint32_t> elements(states);
+  std::vector<std::uint32_t> place(states);
+  std::vector<std::uint32_t> block_of(states, 0);
+  for (std::uint32_t s = 0; s < states; ++s) {
+    elements[s] = place[s] = s;
+  }
+  std::vector<std::uint32_t> first{0};
+  std::vector<std::uint32_t> past{states};
+  std::vector<std::uint32_t> marked{0};
+  std::vector<std::uint32_t> touched;
+  std::vector<std::uint32_t> work{0};
+  const auto mark = [&](std::uint32_t s) {
+    const std::uint32_t block = block_of[s];
+    const std::uint32_t at = place[s];
+    const std::uint32_t to = first[block] + marked[block];
+    if (at < to) {
+      return;
+    }
+    std::swap(elements[at], elements[to]);
+    place[elements[at]] = at;
+    place[s] = to;
+    if (marked[block]++ == 0) {
+      touched.push_back(block);
+    }
+  };
+  const auto split = [&] {
+    for (const std::uint32_t block : touched) {
+      const std::uint32_t middle = first[block] + std::exchange(marked[block], 0U);
+      if (middle == past[block]) {
+        continue;
+      }
+      const auto made = static_cast<std::uint32_t>(first.size());
+      const bool is_first_smaller = middle - first[block] <= past[block] - middle;
+      first.push_back(is_first_smaller ? first[block] : middle);
+      past.push_back(is_first_smaller ? middle : past[block]);
+      marked.push_back(0);
+      (is_first_smaller ? first : past)[block] = middle;
+      left.spend(past[made] - first[made]);
+      for (std::uint32_t i = first[made]; i < past[made]; ++i) {
+        block_of[elements[i]] = made;
+      }
+      work.push_back(made);  // the smaller part; a block that is in the work stays there
+    }
+    touched.clear();
+  };
+  for (std::uint32_t s = 0; s < states; ++s) {
+    if (a.accepting[s] != 0) {
+      mark(s);
+    }
+  }
+  split();
+  std::vector<move> in;
+  while (!work.empty()) {
+    const std::uint32_t block = work.back();
+    work.pop_back();
+    in.clear();
+    for (std::uint32_t i = first[block]; i < past[block]; ++i) {
+      const std::vector<move>& moves = into[elements[i]];
+      in.insert(in.end(), moves.begin(), moves.end());
+    }
+    left.spend(4 * in.size() + 4);
+    std::sort(in.begin(), in.end(), [](const move& p, const move& q) { return p.by < q.by; });
+    for (std::size_t i = 0; i < in.size();) {
+      const std::uint32_t by = in[i].by;
+      for (; i < in.size() && in[i].by == by; ++i) {
+        mark(in[i].from);
+      }
+      split();
+    }
+  }
+  automaton out;
+  for (const std::uint32_t i : first) {
+    const std::uint32_t s = elements[i];
+    std::vector<run>& runs = out.runs[add_state(out, a.accepting[s] != 0)];
+    for (const run& r : a.runs[s]) {
+      runs.push_back({r.first, r.last, block_of[r.next]});
+    }
+    join(runs);
+  }
+  out.start = block_of[a.start];
+  return trim(out, left);
+}
+
+/// How product() combines two languages.
+enum class combination : std::uint8_t {
+  both,        ///< Strings of both.
+  either,      ///< Strings of one or both.
+  first_only,  ///< Strings of the first that are not of the second.
+};
+
+/// Two languages as one, smallest. Cost: pairs of states that are reached, and their runs.
+[[nodiscard]] inline automaton
+product(const automaton& a, const automaton& b, combination how, budget& left) {
+  const bool needs_first = how != combination::either;
+  const bool needs_both = how == combination::both;
+  if (a.empty()) {
+    return needs_first ? automaton{} : b;
+  }
+  if (b.empty()) {
+    return needs_both ? automaton{} : a;
+  }
+  std::unordered_map<std::uint64_t, std::uint32_t> names;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  automaton out;
+  const auto state_of = [&](std::uint32_t p, std::uint32_t q) {
+    const auto [at, is_new] =
+        names.try_emplace(std::uint64_t{p} << 32U | q, static_cast<std::uint32_t>(out.states()));
+    if (is_new) {
+      const bool in_a = p != dead_state && a.accepting[p] != 0;
+      const bool in_b = q != dead_state && b.accepting[q] != 0;
+      add_state(out, needs_both ? in_a && in_b : needs_first ? in_a && !in_b : in_a || in_b);
+      pairs.emplace_back(p, q);
+      left.check_states(out.states());
+    }
+    return at->second;
+  };
+  state_of(a.start, b.start);
+  const std::vector<run> nothing;
+  for (std::uint32_t s = 0; s < out.states(); ++s) {
+    const auto [p, q] = pairs[s];
+    const std::vector<run>& of_a = p == dead_state ? nothing : a.runs[p];
+    const std::vector<run>& of_b = q == dead_state ? nothing : b.runs[q];
+    left.spend(4 * (of_a.size() + of_b.size()));
+    std::vector<run> runs;
+    std::size_t i = 0;
+    std::size_t j = 0;
+    std::uint32_t at = 0;
+    while (i < of_a.size() || j < of_b.size()) {
+      const std::uint32_t first_a = i < of_a.size() ? std::max(of_a[i].first, at) : dead_state;
+      const std::uint32_t first_b = j < of_b.size() ? std::max(of_b[j].first, at) : dead_state;
+      const std::uint32_t first = std::min(first_a, first_b);
+      std::uint32_t last = dead_state - 1;
+      const auto target = [&](const std::vector<run>& of, std::size_t k, std::uint32_t begins) {
+        if (begins == first) {
+          last = std::min(last, of[k].last);
+          return of[k].next;
+        }
+        last = begins == dead_state ? last : std::min(last, begins - 1);
+        return dead_state;
+      };
+      const std::uint32_t next_p = target(of_a, i, first_a);
+      const std::uint32_t next_q = target(of_b, j, first_b);
+      const bool is_kept =
+          (next_p != dead_state || !needs_first) && (next_q != dead_state || !needs_both);
+      if (is_kept) {
+        runs.push_back({first, last, state_of(next_p, next_q)});
+      }
+      at = last + 1;
+      i += i < of_a.size() && of_a[i].last < at ? 1U : 0U;
+      j += j < of_b.size() && of_b[j].last < at ? 1U : 0U;
+    }
+    join(runs);
+    out.runs[s] = std::move(runs);
+  }
+  return minimise(out, left);
+}
+
+/// The smallest automaton of states that functions make: step(state, symbol) changes a state and
+/// returns whether the symbol may stand there, accepts(state) whether a string may end.
+/// `State` has an order.
+template <class State, class Step, class Accepts>
+[[nodiscard]] automaton explore(const State& start,
+                                const std::vector<std::uint32_t>& symbols,
+                                const Step& step,
+                                const Accepts& accepts,
+                                budget& left) {
+  std::map<State, std::uint32_t> names;
+  std::vector<State> states;
+  automaton out;
+  const auto name_of = [&](const State& state) {
+    const auto [at, is_new] = names.try_emplace(state, static_cast<std::uint32_t>(out.states()));
+    if (is_new) {
+      states.push_back(state);
+      add_state(out, accepts(state));
+      left.check_states(out.states());
+    }
+    return at->second;
+  };
+  name_of(start);
+  for (std::uint32_t s = 0; s < out.states(); ++s) {
+    std::vector<run> runs;
+    for (const std::uint32_t symbol : symbols) {
+      left.spend(16);
+      State state = states[s];
+      if (step(state, symbol)) {
+        runs.push_back({symbol, symbol, name_of(state)});
+      }
+    }
+    join(runs);
+    out.runs[s] = std::move(runs);
+  }
+  return minimise(out, left);
+}
+
+}  // namespace UNMASK_NAMESPACE::detail::languages

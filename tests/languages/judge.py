@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Judges the compiler of schemas by JSON-Schema-Test-Suite and by a folder of schemas.
+
+usage: judge.py JUDGED suite FOLDER [--samples N]    FOLDER/draft2020-12/*.json and so on
+       judge.py JUDGED corpus FOLDER [--every N]     files {"schema": ..., "tests": [{"data", "valid"}]}, or schemas
+
+JUDGED is judged.cpp, compiled. Counts the four cells (valid and invalid, accepted and not), draws
+strings of each language and validates them with `jsonschema`. The status is 1 if a string is wrong
+or an invalid instance is accepted.
+"""
+import argparse
+import collections
+import glob
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+import jsonschema
+
+ANNOTATIONS = re.compile(r"/content\.json$")  # JSON Schema says that content* reject nothing
+
+
+def is_misread(value):
+    """Whether the other validator may be wrong: characters that Python's \\s \\w \\d take and ECMA's do not, or the
+    other way round, and numbers that are other floats."""
+    if isinstance(value, str):
+        return any(ord(c) > 127 or 0x1C <= ord(c) <= 0x1F for c in value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return isinstance(value, float) or abs(value) > 2**53
+    if isinstance(value, dict):
+        return any(is_misread(x) for pair in value.items() for x in pair)
+    return isinstance(value, list) and any(is_misread(x) for x in value)
+
+
+class Judged:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, kind, source, texts, samples=0, flags="-"):
+        lines = [f"{kind} {flags} {samples} {len(texts)}"] + [t.encode().hex() for t in [source, *texts]]
+        self.process.stdin.write(("\n".join(lines) + "\n").encode())
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the compiler ended on {source[:2000]}")
+        return json.loads(line.decode("utf-8", "surrogateescape"))
+
+
+def is_unicode(text):
+    return not re.search("[\ud800-\udfff]", text)
+
+
+def written(data):
+    """The text of a value, with its members in the order of the case."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def validator_of(schema):
+    cls = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    return cls(schema)
+
+
+class Counts:
+    def __init__(self):
+        self.cells = collections.Counter()
+        self.refusals = collections.Counter()
+        self.wrong, self.accepted, self.times, self.states, self.missed = [], [], [], [], collections.Counter()
+        self.slow = []
+
+    def judge(self, judged, name, schema, tests, samples):
+        source = json.dumps(schema)
+        texts = [(t, written(t["data"])) for t in tests]
+        texts = [(t, text) for t, text in texts if is_unicode(text)]
+        got = judged.ask("schema", source, [text for _, text in texts], samples)
+        self.cells["schemas"] += 1
+        self.times.append(got["ms"])
+        self.slow.append((got["ms"], name))
+        if not got["ok"]:
+            self.cells["refused"] += 1
+            self.refusals[re.sub(r"^(?:/[^/ ]*)*/([^/ ]*): ", r"\1: ", got["message"])[:90]] += 1
+            return
+        self.cells["compiled"] += 1
+        self.states.append(got["states"])
+        for (test, text), match in zip(texts, got["match"]):
+            cell = ("valid" if test["valid"] else "invalid") + (" accepted" if match == "1" else " not accepted")
+            self.cells[cell] += 1
+            if cell == "invalid accepted":
+                self.accepted.append((name, test.get("description", ""), text[:100]))
+            if cell == "valid not accepted":
+                self.missed[name.split(":")[0]] += 1
+        try:
+            validator = validator_of(schema)
+        except Exception:  # a schema that the other validator does not read
+            return
+        for sample in got["samples"]:
+            self.cells["samples"] += 1
+            try:
+                value = json.loads(sample)
+            except ValueError as error:
+                self.wrong.append((name, str(error), sample[:200]))
+                continue
+            try:
+                if validator.is_valid(value):
+                    continue
+                error = next(validator.iter_errors(value))
+                is_text = error.validator in ("pattern", "patternProperties", "additionalProperties", "propertyNames")
+                is_number = error.validator in ("multipleOf", "anyOf", "oneOf", "allOf", "minimum", "maximum")
+                if (is_text or is_number) and is_misread(error.instance):
+                    self.cells["samples that the other validator misreads"] += 1
+                else:
+                    self.wrong.append((name, error.message[:150], sample[:200]))
+            except Exception:  # a reference that it cannot fetch, an expression that Python cannot read
+                self.cells["samples not judged"] += 1
+
+    def show(self, title):
+        print(title, dict(self.cells))
+        if self.times:
+            times = sorted(self.times)
+            at = lambda share: times[min(len(times) - 1, int(share * len(times)))]
+            print(f"  ms: median {statistics.median(times):.2f}, p95 {at(.95):.1f}, p99 {at(.99):.1f}, most {times[-1]:.0f}")
+        if self.states:
+            states = sorted(self.states)
+            print(f"  states: median {statistics.median(states):.0f}, p95 {states[int(.95 * len(states))]}, most {states[-1]}")
+        for message, count in self.refusals.most_common(40):
+            print(f"  {count:5} {message}")
+        for item in self.accepted[:40]:
+            print("  INVALID ACCEPTED", *item)
+        for item in self.wrong[:40]:
+            print("  WRONG STRING", *item)
+        print("  missed:", self.missed.most_common(12))
+        print("  slowest:", sorted(self.slow)[-6:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("judged")
+    parser.add_argument("what", choices=["suite", "corpus"])
+    parser.add_argument("folder")
+    parser.add_argument("--samples", type=int, default=20)
+    parser.add_argument("--every", type=int, default=1)
+    arguments = parser.parse_args()
+    judged, counts = Judged(arguments.judged), Counts()
+    if arguments.what == "suite":
+        drafts = {"draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+                  "draft7": "http://json-schema.org/draft-07/schema#"}
+        for draft, address in drafts.items():
+            for path in sorted(glob.glob(f"{arguments.folder}/{draft}/**/*.json", recursive=True)):
+                for group in json.load(open(path, encoding="utf-8")):
+                    schema = group["schema"]
+                    if isinstance(schema, dict) and "$schema" not in schema:
+                        schema = {"$schema": address, **schema}
+                    counts.judge(judged, f"{os.path.relpath(path, arguments.folder)}: {group['description']}", schema,
+                                 group["tests"], arguments.samples)
+    else:
+        paths = sorted(glob.glob(f"{arguments.folder}/**/*.json", recursive=True))[::arguments.every]
+        for path in paths:
+            content = json.load(open(path, encoding="utf-8"))
+            is_case = isinstance(content, dict) and "schema" in content and "tests" in content
+            schema, tests = (content["schema"], content["tests"]) if is_case else (content, [])
+            counts.judge(judged, os.path.basename(path), schema, tests, arguments.samples)
+    counts.show(arguments.what)
+    accepted = [a for a in counts.accepted if not ANNOTATIONS.search(a[0].split(":")[0])]
+    sys.exit(bool(counts.wrong or accepted))
+
+
+main()
