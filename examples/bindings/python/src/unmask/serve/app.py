@@ -11,7 +11,7 @@ import json
 import pathlib
 import time
 import uuid
-from typing import Any, AsyncIterator, Callable, Hashable
+from typing import Any, AsyncIterator, Callable, Hashable, Iterator
 
 import anyio
 import anyio.to_thread
@@ -23,10 +23,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from .. import __version__, constraints
+from .. import __version__, _tags, constraints
 from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Refused, parsed, read
 from .models import Model
+from .tools import Calls, Languages
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
 _AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
@@ -175,6 +176,7 @@ class Server:
             also_eos=model.also_eos)
         self._most_bytes = (256 << 10) + 64 * model.context if limits.body is None else limits.body
         self._most_values = 65536 + 64 * model.context
+        self._calls = Languages()
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
         self.writers = _Turns(1)
@@ -277,14 +279,21 @@ class Server:
         if asked.language is None:
             return None
         kind, value = asked.language
-        field = "regex" if kind == "regex" else "response_format"
+        field = {"regex": "regex", "tools": "tools"}.get(kind, "response_format")
         make: Callable[[], Any] = {
             "json_schema": lambda: constraints.json_schema(value, self._words),
             "json_object": lambda: constraints.json_object(self._words),
             "regex": lambda: constraints.regex(value, self._words),
+            "tools": lambda: self._calls.of(value, self._words),
         }[kind]
         try:
-            return await self._compilers.run(make, client)
+            made = await self._compilers.run(make, client)
+            if kind == "tools" and made.shortest > asked.length:
+                raise Refused(f"{asked.length_field} must be at least {made.shortest}, the fewest tokens of a call, got {asked.length}",
+                              asked.length_field)
+            return made
+        except _tags.Refused as error:
+            raise Refused(f"{error.place}: {error}", error.place) from None
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error), field) from None
         except ImportError as error:
@@ -322,8 +331,21 @@ class _Shape:
         """The answers in pieces, one for each: log-probabilities may have megabytes."""
         def choice(index: int, job: Job) -> dict[str, Any]:
             view = job.view
-            said = {"message": {"role": "assistant", "content": view.text, "refusal": None}} if self._chat else {"text": view.text}
-            return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": view.finish_reason}
+            finish = view.finish_reason
+            if not self._chat:
+                said: dict[str, Any] = {"text": view.text}
+            elif (calls := self.calls()) is None:
+                said = {"message": {"role": "assistant", "content": view.text, "refusal": None}}
+            else:
+                calls.read(view.text, last=True)
+                content = calls.content if calls.content or not calls.calls else None
+                said = {"message": {"role": "assistant", "content": content, "refusal": None}}
+                if calls.calls:
+                    said["message"]["tool_calls"] = [
+                        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                        for call in calls.calls]
+                    finish = self._finish(calls, finish)
+            return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": finish}
 
         def written(value: Any) -> bytes:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -359,6 +381,31 @@ class _Shape:
 
     def begin(self, index: int) -> dict[str, Any] | None:
         return self._part(index, {"delta": {"role": "assistant", "content": ""}}, None) if self._chat else None
+
+    def calls(self) -> Calls | None:
+        """What reads the calls of an answer that may have some."""
+        language = self._asked.language
+        return Calls(language[1].form) if language is not None and language[0] == "tools" else None
+
+    @staticmethod
+    def _finish(calls: Calls, reason: str | None) -> str | None:
+        return "tool_calls" if reason == "stop" and calls.calls and calls.calls[-1].ended else reason
+
+    def pieces(self, index: int, calls: Calls, more: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
+        """The chunks of more text of an answer that may have calls."""
+        content, begun = len(calls.content), len(calls.calls)
+        written = len(calls.calls[-1].arguments) if calls.calls else 0
+        calls.read(more, last=finish_reason is not None)
+        if calls.content[content:]:
+            yield self._part(index, {"delta": {"content": calls.content[content:]}}, None)
+        for i, call in enumerate(calls.calls[max(0, begun - 1) :], max(0, begun - 1)):
+            if i >= begun:
+                head = {"index": i, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+                yield self._part(index, {"delta": {"tool_calls": [head]}}, None)
+            if arguments := call.arguments[written if i < begun else 0 :]:
+                yield self._part(index, {"delta": {"tool_calls": [{"index": i, "function": {"arguments": arguments}}]}}, None)
+        if finish_reason is not None:
+            yield self._part(index, {"delta": {}}, self._finish(calls, finish_reason))
 
     def piece(self, index: int, text: str, finish_reason: str | None) -> dict[str, Any]:
         if not self._chat:
@@ -500,6 +547,7 @@ class _Answers(Response):
     async def _events(self, event: Callable[..., Any], deadline: float) -> None:
         """Sends what is new in the views: a slow client gets fewer and larger events, and nothing is stored for it."""
         seen = [View()] * len(self._jobs)
+        calls = [self._shape.calls() for _ in self._jobs]
         for index in range(len(self._jobs)):
             if (begin := self._shape.begin(index)) is not None:
                 await event(begin)
@@ -511,7 +559,10 @@ class _Answers(Response):
                 if view.canvas is not None and view.canvas is not old.canvas:
                     await event(self._shape.canvas(index, view, view.canvas, self._server.model), "unmask.canvas")
                 if view.text != old.text or (view.ended and not old.ended):
-                    await event(self._shape.piece(index, view.text[len(old.text):], view.finish_reason))
+                    more, reader = view.text[len(old.text):], calls[index]
+                    for piece in ([self._shape.piece(index, more, view.finish_reason)] if reader is None
+                                  else self._shape.pieces(index, reader, more, view.finish_reason)):
+                        await event(piece)
         if self._asked.include_usage:
             await event(self._shape.last(self._jobs))
 

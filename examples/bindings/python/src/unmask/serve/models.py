@@ -30,6 +30,9 @@ class Model(Protocol):
     # together: int = the slots of the server
     #     Most sequences of a call of forward(). 1 for a model that takes twice as long for two: the server can then
     #     let the first pass of a new answer go between the calls.
+    # chat_template: str | None = None
+    #     The template of encode_chat(), by whose text the server finds the format of calls. A model without one is told
+    #     nothing about tools. With that of Llama a message may have the role tool.
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
