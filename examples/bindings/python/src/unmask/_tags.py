@@ -12,6 +12,7 @@ from typing import Any, Iterable, Sequence
 import numpy as np
 
 from . import constraints
+from ._refused import RefusedAt
 from ._unmask import Constraint, Vocabulary
 
 _MOST_STATES = 1 << 15  # over bytes
@@ -27,14 +28,6 @@ class Tag:
     end: str
     place: str
     """Where the schema stands in what the user wrote, for messages."""
-
-
-class Refused(ValueError):
-    """A schema that is not kept. `place` is the place of its tag."""
-
-    def __init__(self, place: str, message: str) -> None:
-        super().__init__(message)
-        self.place = place
 
 
 def tagged(
@@ -62,7 +55,7 @@ def tagged(
     alone     text and tags exclude each other: an answer that begins with a trigger is a tag
     timeout   seconds for all schemas together
 
-    Errors: Refused for a schema that is not kept. ValueError for more than `states` states, a tag without a trigger,
+    Errors: RefusedAt, with the place of its tag, for a schema that is not kept. ValueError for more than `states` states, a tag without a trigger,
     or a language that the tokens cannot write.
     """
     for tag in tags:
@@ -108,14 +101,14 @@ def structural_tag(given: Any, words: Vocabulary, *, states: int = 4096) -> Cons
         raise ValueError(f"structural_tag: triggers must be texts, at least one, none of them empty, got {triggers!r:.200}")
     tags = []
     for i, structure in enumerate(structures):
-        texts = [structure.get(name) if isinstance(structure, dict) else None for name in ("begin", "end")]
-        if not all(isinstance(t, str) for t in texts) or not isinstance(structure.get("schema"), (dict, bool)):
+        begin, schema, end = (structure.get(n) if isinstance(structure, dict) else None for n in ("begin", "schema", "end"))
+        if not isinstance(begin, str) or not isinstance(end, str) or not isinstance(schema, (dict, bool)):
             raise ValueError(f"structural_tag: structures[{i}] must have the texts begin and end, and a schema, "
                              f"got {structure!r:.200}")
-        tags.append(Tag(texts[0], structure["schema"], texts[1], f"structures[{i}].schema"))
+        tags.append(Tag(begin, schema, end, f"structures[{i}].schema"))
     try:
         return tagged(tags, words, triggers=triggers, states=states)
-    except Refused as error:
+    except RefusedAt as error:
         raise ValueError(f"structural_tag: {error.place}: {error}") from None
 
 
@@ -163,7 +156,7 @@ class _Automaton:
                 raise ValueError("the automaton was not made in time: give fewer or smaller schemas")
             table, accepting, start = _table(constraints.json_schema(tag.schema, _single_bytes(), timeout=seconds))
         except ValueError as error:
-            raise Refused(tag.place, str(error)) from None
+            raise RefusedAt(tag.place, str(error)) from None
         first = self._add(table)
         for state in np.flatnonzero(accepting).tolist():
             self.free(first + state, to)
@@ -184,8 +177,9 @@ class _Automaton:
         whole = [i for i, text in enumerate(nodes) if any(text.endswith(t.encode()) for t in triggers)]
         table[np.isin(table, whole)] = _DEAD
         first = self._add(table, range(len(table)) if accepting else [])
-        for state in range(len(table)) if to is not None else ():
-            self.free(first + state, to)
+        if to is not None:
+            for state in range(len(table)):
+                self.free(first + state, to)
         return first
 
     def text_after_no(self, triggers: Sequence[str]) -> int:

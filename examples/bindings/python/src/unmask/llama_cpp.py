@@ -79,6 +79,10 @@ class LlamaCpp:
     def encode(self, text: str) -> list[int]:
         return self._tokens(text, add_special=True, parse_special=False)
 
+    def encode_text(self, text: str) -> list[int]:
+        """The tokens of a text inside a prompt."""
+        return self._tokens(text, add_special=False, parse_special=False)
+
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         """By the template of the file. Special tokens are those of the template: one that is spelled out in a
         message is text.

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import hmac
 import json
+import math
 import pathlib
 import time
 import uuid
@@ -23,14 +24,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from .. import __version__, _tags, constraints
+from .. import __version__, constraints, decisions
+from .._refused import RefusedAt
 from .batch import Batch, Canvas, Full, Job, Probable, View
-from .fields import Asked, Refused, parsed, read
+from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
 from .models import Model
 from .tools import Calls, Languages
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
 _AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
+_DECISIONS_AT_ONCE = 4 << 10  # each option is a text for the tokenizer
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
 COLOURS = PAGE.with_name("colours.css")  # the viewer's
@@ -194,6 +197,7 @@ class Server:
                 Route("/v1/models/{name}", self._model),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/completions", self._completions, methods=["POST"]),
+                Route("/v1/decide", self._decide, methods=["POST"]),
             ],
             middleware=[Middleware(_Spaced, apart=limits.apart),
                         *([Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [])],
@@ -245,16 +249,22 @@ class Server:
     async def _completions(self, request: Request) -> Response:
         return await self._answer(request, chat=False)
 
-    async def _answer(self, request: Request, *, chat: bool) -> Response:
+    async def _decide(self, request: Request) -> Response:
+        asked, client = await self._read(
+            request, lambda body: read_decisions(parsed(body, self._most_values), self.batch), _DECISIONS_AT_ONCE)
+        return _Decided(self, asked, client)
+
+    async def _read(self, request: Request, read_body: Callable[[bytes], Any], at_once: int = _AT_ONCE) -> tuple[Any, Hashable]:
+        """What a body asks for, read in a thread if it is long, and the client."""
         self._authorise(request)
         body = await self._body(request)
         client = request.client.host if request.client else None
+        return read_body(body) if len(body) <= at_once else await self._readers.run(lambda: read_body(body), client), client
 
-        def asked_for() -> Asked:
-            return read(parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy,
-                        most_state=self.limits.state, most_forwards=self.limits.forwards)
-
-        asked = asked_for() if len(body) <= _AT_ONCE else await self._readers.run(asked_for, client)
+    async def _answer(self, request: Request, *, chat: bool) -> Response:
+        asked, client = await self._read(request, lambda body: read(
+            parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy, most_state=self.limits.state,
+            most_forwards=self.limits.forwards))
         return _Answers(self, asked, client, await self._constraint(asked, client), _Shape(self.model, asked, chat))
 
     async def _body(self, request: Request) -> bytes:
@@ -292,7 +302,7 @@ class Server:
                 raise Refused(f"{asked.length_field} must be at least {made.shortest}, the fewest tokens of a call, got {asked.length}",
                               asked.length_field)
             return made
-        except _tags.Refused as error:
+        except RefusedAt as error:
             raise Refused(f"{error.place}: {error}", error.place) from None
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error), field) from None
@@ -436,28 +446,32 @@ class _Shape:
         }
 
 
-class _Answers(Response):
+class _Submitted(Response):
     """Submits the jobs of a request and answers with them; they are given up when the client is gone."""
 
-    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
-        self._server, self._asked, self._shape, self._constraint = server, asked, shape, constraint
-        self._client = client
+    _jobs: list[Job]
+
+    def __init__(self, server: Server, client: Hashable) -> None:
+        self._server, self._client = server, client
         self.background = None
 
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        """The jobs."""
+        raise NotImplementedError
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        """Waits for the jobs and answers."""
+        raise NotImplementedError
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        asked, loop = self._asked, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
 
         def changed() -> None:  # called by the thread of the batch
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._changed.set)
 
-        self._jobs = [
-            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
-                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
-                alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
-            for prompt in asked.prompts for i in range(asked.choices)
-        ]
+        self._jobs = self._made(changed)
         try:
             self._server.batch.submit(self._jobs)
         except Full as full:
@@ -467,7 +481,7 @@ class _Answers(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        answer = asyncio.ensure_future((self._stream if asked.stream else self._once)(scope, receive, send))
+        answer = asyncio.ensure_future(self._respond(scope, receive, send))
         gone = asyncio.ensure_future(leave())
         try:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -499,16 +513,14 @@ class _Answers(Response):
             except asyncio.TimeoutError:
                 raise Refused(f"the answer was not complete within {self._server.limits.time:g} s", status=504) from None
 
-    async def _once(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _once(self, scope: Any, receive: Any, send: Any, whole: Callable[[], list[bytes]], *, at_once: bool) -> None:
+        """Answers with what `whole` makes of the jobs at their end, in a thread unless that takes no time."""
         deadline = time.monotonic() + self._server.limits.time
         try:
             await self._until(lambda: all(job.view.ended for job in self._jobs), deadline)
         except Refused as error:
             return await _error(error)(scope, receive, send)
-        if self._asked.alternatives is None:
-            pieces = self._shape.whole(self._jobs)
-        else:
-            pieces = await self._server.writers.run(lambda: self._shape.whole(self._jobs), self._client)
+        pieces = whole() if at_once else await self._server.writers.run(whole, self._client)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(sum(map(len, pieces))).encode())]
         with contextlib.suppress(asyncio.TimeoutError):  # the client reads nothing
             await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
@@ -518,6 +530,76 @@ class _Answers(Response):
 
     async def _put(self, send: Any, message: dict[str, Any]) -> None:
         await asyncio.wait_for(send(message), self._server.limits.stalled)
+
+
+class _Decided(_Submitted):
+    """Decisions: a job for each pass."""
+
+    def __init__(self, server: Server, asked: Decisions, client: Hashable) -> None:
+        super().__init__(server, client)
+        self._asked = asked
+        self._read: dict[int, list[Any]] = {}
+
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        layout, model = self._asked.layout, self._server.model
+        first = int(layout.masked.argmax())
+
+        def job(number: int, one: decisions.Pass) -> Job:
+            def read_rows(rows: slice, logits: Any) -> None:
+                self._read[number] = decisions.log_probabilities(
+                    one, lambda positions: logits[positions - model.logits_shift - rows.start], mask_token=model.mask_token,
+                    vocab=model.vocab, temperature=self._asked.temperature)
+
+            tokens = layout.sequence(one).tolist()
+            length = len(tokens) - first
+            return Job(tokens[:first], length, f"tokens_per_step({length})", block_length=length, answer=tokens[first:], read=read_rows,
+                       client=self._client, changed=changed)
+
+        return [job(number, one) for number, one in enumerate(self._asked.passes)]
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._once(scope, receive, send, self._whole, at_once=False)
+
+    def _whole(self) -> list[bytes]:
+        layout, model = self._asked.layout, self._server.model
+        found = layout.decisions(self._asked.passes, [self._read[i] for i in range(len(self._asked.passes))])
+        answers = {}
+        for name, decision in found.items():
+            about: dict[str, Any] = {"answer": decision.answer, "probabilities": None if decision.answer is None else {
+                value if isinstance(value, str) else json.dumps(value): p for value, p in decision.probabilities.items()}}
+            if decision.mean is not None:
+                about["mean"] = decision.mean
+            answers[name] = {**about, "mass": decision.mass if math.isfinite(decision.mass) else None}
+        masks = int(layout.masked.sum())
+        given = len(layout.tokens) - masks
+        return [json.dumps({
+            "id": "decide-" + uuid.uuid4().hex, "object": "decision", "created": int(time.time()), "model": model.name,
+            "system_fingerprint": f"unmask-{__version__}", "answers": answers,
+            "usage": {"prompt_tokens": given, "completion_tokens": masks, "total_tokens": given + masks,
+                      "forwards": len(self._asked.passes)},
+        }, ensure_ascii=False, separators=(",", ":")).encode()]
+
+
+class _Answers(_Submitted):
+    """The answers of a model to a chat or a prompt."""
+
+    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
+        super().__init__(server, client)
+        self._asked, self._shape, self._constraint = asked, shape, constraint
+
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        asked = self._asked
+        return [
+            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
+                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
+                alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
+            for prompt in asked.prompts for i in range(asked.choices)
+        ]
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._asked.stream:
+            return await self._stream(scope, receive, send)
+        await self._once(scope, receive, send, lambda: self._shape.whole(self._jobs), at_once=self._asked.alternatives is None)
 
     async def _stream(self, scope: Any, receive: Any, send: Any) -> None:
         deadline = time.monotonic() + self._server.limits.time

@@ -8,7 +8,8 @@ import json
 import secrets
 from typing import Any, Iterator, NoReturn, Sequence
 
-from .. import _settings, _text
+from .. import _settings, _text, decisions
+from .._refused import RefusedAt
 from .._unmask import requirements
 from .batch import Batch
 from .edits import Edits
@@ -106,9 +107,7 @@ def read(
     if (long := max(body, key=len, default="")) and len(long) > MOST_NAME:
         raise Refused(f"there is no field {_shown(long)}", long)
     model, fields = batch.model, _Fields(body)
-    name = fields.text("model")
-    if name != model.name:
-        raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
+    _check_model(fields, model)
     param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
     choice = _tool_choice(fields, model) if chat else None
     prompts = (_messages(fields.take("messages"), choice, batch, param) if chat
@@ -182,6 +181,66 @@ def read(
         raise Refused("canvas must be given with stream: its events are of a stream", "canvas")
     fields.finish(("messages" if chat else "prompt", param))
     return asked
+
+
+@dataclasses.dataclass
+class Decisions:
+    """A request for decisions, checked."""
+
+    layout: decisions.Layout
+    passes: list[decisions.Pass]
+    temperature: float
+
+
+def read_decisions(body: dict[str, Any], batch: Batch) -> Decisions:
+    """Checks a request for decisions. Raises Refused, which names the field, its value and the rule."""
+    model, fields = batch.model, _Fields(body)
+    _check_model(fields, model)
+    if fields.has("messages") == fields.has("prompt"):
+        raise Refused("messages or prompt must be given, and not both", "messages" if fields.has("messages") else "prompt")
+    if fields.has("messages"):
+        (prompt,) = _messages(fields.take("messages"), None, batch, "messages")
+    else:
+        prompts = _prompts(fields.take("prompt"), batch, "prompt")
+        if len(prompts) > 1:
+            raise Refused(f"prompt must be one prompt, got {len(prompts)}", "prompt")
+        prompt = prompts[0]
+    exact = fields.boolean("exact")
+    temperature = fields.take("temperature")
+    if temperature is not None and (type(temperature) not in (int, float) or not 1e-6 <= temperature <= 1e6):
+        raise Refused(f"temperature must be a number in [1e-6, 1e6], got {_shown(temperature)}", "temperature")
+    questions = fields.take("questions")
+    fields.finish(("messages", "prompt", "questions", "exact", "temperature"))
+    most = model.context - len(prompt)
+    try:
+        layout = decisions.Layout(prompt, decisions.questions_of(questions), lambda text: _encode_text(model, text, batch),
+                                  mask_token=model.mask_token, eos_token=model.eos_token, vocab=model.vocab)
+        if len(layout.tokens) - len(prompt) > most:
+            raise Refused(f"questions must have at most {most} tokens, texts and options: the prompt has {len(prompt)} tokens and the "
+                          f"model a context of {model.context}, got {len(layout.tokens) - len(prompt)}", "questions",
+                          code="context_length_exceeded")
+        if int(layout.masked.argmax()) < model.logits_shift:
+            raise Refused(f"prompt must have at least {model.logits_shift} tokens in front of the first answer", "prompt")
+        return Decisions(layout, layout.passes(exact=exact), 1.0 if temperature is None else float(temperature))
+    except RefusedAt as error:
+        raise Refused(str(error), error.place) from None
+
+
+def _check_model(fields: _Fields, model: Model) -> None:
+    name = fields.text("model")
+    if name != model.name:
+        raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
+
+
+def _encode_text(model: Model, text: str, batch: Batch) -> list[int]:
+    """The tokens of a text inside a prompt."""
+    if len(text) // batch.longest_token > model.context:  # no need to read it
+        raise ValueError(f"the text has {len(text)} characters, more than the model's context of {model.context} tokens")
+    encode = getattr(model, "encode_text", None)
+    if encode is not None:
+        return list(encode(text))
+    before, tokens = list(model.encode("")), list(model.encode(text))
+    return tokens[len(before):] if tokens[: len(before)] == before else tokens
 
 
 def _no_room(tokens: int, model: Model, param: str, least: str = "") -> Refused:

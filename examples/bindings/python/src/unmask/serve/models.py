@@ -30,6 +30,8 @@ class Model(Protocol):
     # together: int = the slots of the server
     #     Most sequences of a call of forward(). 1 for a model that takes twice as long for two: the server can then
     #     let the first pass of a new answer go between the calls.
+    # encode_text(text: str) -> list[int]
+    #     The tokens of a text inside a prompt. Without it: those of encode(text), without those of encode("") in front.
     # chat_template: str | None = None
     #     The template of encode_chat(), by whose text the server finds the format of calls. A model without one is told
     #     nothing about tools. With that of Llama a message may have the role tool.
