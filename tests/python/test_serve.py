@@ -241,6 +241,7 @@ def test_settings_are_parts(server, model, fields, parts, policy):
     assert answer != completed(server, prompt, seed=3, **own, **less).choices[0].text
 
 
+TOOLS = [{"type": "function", "function": {"name": "f"}}]
 ALL = {"temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.1, "presence_penalty": 1, "frequency_penalty": 0.5,
        "repetition_penalty": 1.2, "logit_bias": {"5": -1}, "min_tokens": 12}
 
@@ -250,12 +251,12 @@ def test_the_default_policy_takes_every_field_of_the_page(server, repository):
     rows = re.findall(r"(?m)^\| (`.*?`) \|", page[page.index("## Requests") : page.index("An event of the canvas")])
     documented = {name for row in rows for name in re.findall("`([a-z_]+)`", row)}
     more = {"policy": DEFAULT_POLICY, "block_length": 10, "seed": 1, "n": 2, "stop": ["x"], "regex": "[a-z]{2,9}",
-            "response_format": {"type": "json_object"}, "stream": True, "stream_options": {"include_usage": True},
+            "response_format": {"type": "json_object"}, "tools": TOOLS, "tool_choice": "auto", "parallel_tool_calls": True, "stream": True, "stream_options": {"include_usage": True},
             "logprobs": True, "top_logprobs": 2, "canvas": True, "max_tokens": 30, "max_completion_tokens": 30}
     assert documented == {*ALL, *more}
     with_another = {"top_logprobs": {"logprobs": True}, "canvas": {"stream": True}, "stream_options": {"stream": True}}
     for name, value in {**ALL, **more}.items():
-        if name in ("regex", "response_format"):
+        if name in ("regex", "response_format", "tools"):
             pytest.importorskip("outlines_core")
         body = {"model": "tiny", "messages": USER, name: value, **with_another.get(name, {})}
         answer = httpx.post(server.url + CHAT, json=body, timeout=60)
@@ -516,12 +517,12 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"messages": []}, "messages", "messages must be a list with at least one message, got []"),
     (CHAT, {"messages": "hi"}, "messages", "messages must be a list with at least one message, got \"hi\""),
     (CHAT, {"messages": [1]}, "messages[0]", "messages[0] must be an object, got 1"),
-    (CHAT, {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role", "got \"tool\""),
+    (CHAT, {"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role", "got \"robot\""),
     (CHAT, {"messages": [{"role": "user"}]}, "messages[0].content", "messages[0].content must be a string, got null"),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]", "of type text"),
     (CHAT, {"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages[0].tool_calls", "not supported"),
-    (CHAT, {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls",
-     "messages[0].tool_calls is not supported, got [{\"id\": \"1\"}]"),
+    (CHAT, {"messages": [{"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}]}, "messages[0].tool_calls[0]",
+     "messages[0].tool_calls[0] must be an object of type function, with the object function, got {\"id\": \"1\"}"),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache": 1}]}]}, "messages[0].content[0].cache",
      "messages[0].content[0].cache is not supported, got 1"),
     (CHAT, {"messages": [{"role": "user", "content": "caf\u00e9"}]}, "messages", "text has '\u00e9'; the model knows"),
@@ -586,7 +587,7 @@ USER = [{"role": "user", "content": PROMPT}]
     (CHAT, {"stream": "yes"}, "stream", "stream must be true or false, got \"yes\""),
     (CHAT, {"stream_options": {"x": 1}}, "stream_options", "must be an object with include_usage"),
     (CHAT, {"canvas": True}, "canvas", "canvas must be given with stream"),
-    (CHAT, {"tools": [{"type": "function"}]}, "tools", "tools is not supported: it calls no tools"),
+    (TEXT, {"tools": [{"type": "function"}]}, "tools", "tools is not supported: tools are of a chat"),
     (CHAT, {"logprobs": True, "stream": True}, "logprobs", "logprobs must not be given with stream"),
     (CHAT, {"top_logprobs": 2}, "top_logprobs", "top_logprobs must be given with logprobs=true"),
     (CHAT, {"logprobs": True, "top_logprobs": 21}, "top_logprobs", "top_logprobs must be an integer, in [0, 20], got 21"),

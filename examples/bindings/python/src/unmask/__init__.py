@@ -8,6 +8,9 @@ Session   asks the engine for forward passes: any number of sequences, any sched
 Block     decides one block of one request in a loop that the host owns.
 Decider   (logits, tokens, mask) -> (tokens, transfer), for loops with a `get_transfer_index`.
 
+decide() answers typed questions about a prompt in one forward pass, with a probability for each option: no
+policy takes part.
+
 Recorder is a session that keeps rollouts for trainers; read() reads rows of logits alone.
 unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
 
@@ -46,6 +49,7 @@ from ._unmask import (
 from ._unmask import version as __version__
 from .block import Block
 from .decider import Decider
+from .decisions import Decision, decide
 from ._read import Rows, read
 from .rollout import Recorder, Rollout
 from .trace_view import TraceView
@@ -58,6 +62,7 @@ __all__ = [
     "Comparison",
     "Constraint",
     "Decider",
+    "Decision",
     "Decoded",
     "Ending",
     "Eviction",
@@ -79,6 +84,7 @@ __all__ = [
     "Tuned",
     "Vocabulary",
     "__version__",
+    "decide",
     "describe_parts",
     "policy_parts",
     "read",

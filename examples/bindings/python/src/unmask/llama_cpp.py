@@ -66,6 +66,8 @@ class LlamaCpp:
         self.context: int = c.llama_model_n_ctx_train(self._model)
         self.answer_length = max(1, min(128, self.context // 2))
         self.block_length = 32
+        template = c.llama_model_chat_template(self._model, None)
+        self.chat_template: str | None = template.decode() if template else None
         self.token_bytes: Sequence[bytes] = [self._piece(t, special=False) for t in range(self.vocab)]
 
     def __del__(self) -> None:
@@ -77,21 +79,25 @@ class LlamaCpp:
     def encode(self, text: str) -> list[int]:
         return self._tokens(text, add_special=True, parse_special=False)
 
+    def encode_text(self, text: str) -> list[int]:
+        """The tokens of a text inside a prompt."""
+        return self._tokens(text, add_special=False, parse_special=False)
+
     def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         """By the template of the file. Special tokens are those of the template: one that is spelled out in a
         message is text.
         """
         from llama_cpp.llama_chat_format import Jinja2ChatFormatter
 
-        template = self._c.llama_model_chat_template(self._model, None)
-        if not template:
+        template = self.chat_template
+        if template is None:
             raise ValueError(f"{self.name} has no chat template: use a completion")
         bos, eos = (self._piece(t, special=True).decode("utf-8", "replace") if t >= 0 else ""
                     for t in (self._c.llama_vocab_bos(self._words), self._c.llama_vocab_eos(self._words)))
         specials = self._specials()
-        messages, stand_ins = _hidden(messages, [text for text, _, _ in specials], template.decode())
+        messages, stand_ins = _hidden(messages, [text for text, _, _ in specials], template)
         try:
-            prompt = Jinja2ChatFormatter(template.decode(), eos, bos)(messages=messages).prompt  # type: ignore[arg-type]
+            prompt = Jinja2ChatFormatter(template, eos, bos)(messages=messages).prompt  # type: ignore[arg-type]
         except Exception as error:  # a template says what it does not take
             raise ValueError(f"the chat template of {self.name} refuses it: {error}") from None
         begins = not (bos and prompt.startswith(bos))

@@ -8,10 +8,11 @@ import contextlib
 import dataclasses
 import hmac
 import json
+import math
 import pathlib
 import time
 import uuid
-from typing import Any, AsyncIterator, Callable, Hashable
+from typing import Any, AsyncIterator, Callable, Hashable, Iterator
 
 import anyio
 import anyio.to_thread
@@ -23,14 +24,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from .. import __version__, constraints
+from .. import __version__, constraints, decisions
+from .._refused import RefusedAt
 from .batch import Batch, Canvas, Full, Job, Probable, View
-from .fields import Asked, Refused, parsed, read
+from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
 from .models import Model
+from .tools import Calls, Languages
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
 _ANSWERS_APART = 0.01  # seconds between two whole answers to one client, that end together
 _AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
+_DECISIONS_AT_ONCE = 4 << 10  # each option is a text for the tokenizer
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
 COLOURS = PAGE.with_name("colours.css")  # the viewer's
@@ -184,6 +188,7 @@ class Server:
             also_eos=model.also_eos)
         self._most_bytes = (256 << 10) + 64 * model.context if limits.body is None else limits.body
         self._most_values = 65536 + 64 * model.context
+        self._calls = Languages()
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
         self.writers = _Turns(1)
@@ -202,6 +207,7 @@ class Server:
                 Route("/v1/models/{name}", self._model),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/completions", self._completions, methods=["POST"]),
+                Route("/v1/decide", self._decide, methods=["POST"]),
             ],
             middleware=[Middleware(_Spaced, apart=limits.apart),
                         *([Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [])],
@@ -253,16 +259,22 @@ class Server:
     async def _completions(self, request: Request) -> Response:
         return await self._answer(request, chat=False)
 
-    async def _answer(self, request: Request, *, chat: bool) -> Response:
+    async def _decide(self, request: Request) -> Response:
+        asked, client = await self._read(
+            request, lambda body: read_decisions(parsed(body, self._most_values), self.batch), _DECISIONS_AT_ONCE)
+        return _Decided(self, asked, client)
+
+    async def _read(self, request: Request, read_body: Callable[[bytes], Any], at_once: int = _AT_ONCE) -> tuple[Any, Hashable]:
+        """What a body asks for, read in a thread if it is long, and the client."""
         self._authorise(request)
         body = await self._body(request)
         client = request.client.host if request.client else None
+        return read_body(body) if len(body) <= at_once else await self._readers.run(lambda: read_body(body), client), client
 
-        def asked_for() -> Asked:
-            return read(parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy,
-                        most_state=self.limits.state, most_forwards=self.limits.forwards)
-
-        asked = asked_for() if len(body) <= _AT_ONCE else await self._readers.run(asked_for, client)
+    async def _answer(self, request: Request, *, chat: bool) -> Response:
+        asked, client = await self._read(request, lambda body: read(
+            parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy, most_state=self.limits.state,
+            most_forwards=self.limits.forwards))
         return _Answers(self, asked, client, await self._constraint(asked, client), _Shape(self.model, asked, chat))
 
     async def _body(self, request: Request) -> bytes:
@@ -287,14 +299,21 @@ class Server:
         if asked.language is None:
             return None
         kind, value = asked.language
-        field = "regex" if kind == "regex" else "response_format"
+        field = {"regex": "regex", "tools": "tools"}.get(kind, "response_format")
         make: Callable[[], Any] = {
             "json_schema": lambda: constraints.json_schema(value, self._words),
             "json_object": lambda: constraints.json_object(self._words),
             "regex": lambda: constraints.regex(value, self._words),
+            "tools": lambda: self._calls.of(value, self._words),
         }[kind]
         try:
-            return await self._compilers.run(make, client)
+            made = await self._compilers.run(make, client)
+            if kind == "tools" and made.shortest > asked.length:
+                raise Refused(f"{asked.length_field} must be at least {made.shortest}, the fewest tokens of a call, got {asked.length}",
+                              asked.length_field)
+            return made
+        except RefusedAt as error:
+            raise Refused(f"{error.place}: {error}", error.place) from None
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error), field) from None
         except ImportError as error:
@@ -332,8 +351,21 @@ class _Shape:
         """The answers in pieces, one for each: log-probabilities may have megabytes."""
         def choice(index: int, job: Job) -> dict[str, Any]:
             view = job.view
-            said = {"message": {"role": "assistant", "content": view.text, "refusal": None}} if self._chat else {"text": view.text}
-            return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": view.finish_reason}
+            finish = view.finish_reason
+            if not self._chat:
+                said: dict[str, Any] = {"text": view.text}
+            elif (calls := self.calls()) is None:
+                said = {"message": {"role": "assistant", "content": view.text, "refusal": None}}
+            else:
+                calls.read(view.text, last=True)
+                content = calls.content if calls.content or not calls.calls else None
+                said = {"message": {"role": "assistant", "content": content, "refusal": None}}
+                if calls.calls:
+                    said["message"]["tool_calls"] = [
+                        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                        for call in calls.calls]
+                    finish = self._finish(calls, finish)
+            return {"index": index, **said, "logprobs": self._logprobs(job), "finish_reason": finish}
 
         def written(value: Any) -> bytes:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -370,6 +402,31 @@ class _Shape:
     def begin(self, index: int) -> dict[str, Any] | None:
         return self._part(index, {"delta": {"role": "assistant", "content": ""}}, None) if self._chat else None
 
+    def calls(self) -> Calls | None:
+        """What reads the calls of an answer that may have some."""
+        language = self._asked.language
+        return Calls(language[1].form) if language is not None and language[0] == "tools" else None
+
+    @staticmethod
+    def _finish(calls: Calls, reason: str | None) -> str | None:
+        return "tool_calls" if reason == "stop" and calls.calls and calls.calls[-1].ended else reason
+
+    def pieces(self, index: int, calls: Calls, more: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
+        """The chunks of more text of an answer that may have calls."""
+        content, begun = len(calls.content), len(calls.calls)
+        written = len(calls.calls[-1].arguments) if calls.calls else 0
+        calls.read(more, last=finish_reason is not None)
+        if calls.content[content:]:
+            yield self._part(index, {"delta": {"content": calls.content[content:]}}, None)
+        for i, call in enumerate(calls.calls[max(0, begun - 1) :], max(0, begun - 1)):
+            if i >= begun:
+                head = {"index": i, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+                yield self._part(index, {"delta": {"tool_calls": [head]}}, None)
+            if arguments := call.arguments[written if i < begun else 0 :]:
+                yield self._part(index, {"delta": {"tool_calls": [{"index": i, "function": {"arguments": arguments}}]}}, None)
+        if finish_reason is not None:
+            yield self._part(index, {"delta": {}}, self._finish(calls, finish_reason))
+
     def piece(self, index: int, text: str, finish_reason: str | None) -> dict[str, Any]:
         if not self._chat:
             return self._part(index, {"text": text}, finish_reason)
@@ -399,31 +456,35 @@ class _Shape:
         }
 
 
-class _Answers(Response):
+class _Submitted(Response):
     """Submits the jobs of a request and answers with them; they are given up when the client is gone."""
 
-    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
-        self._server, self._asked, self._shape, self._constraint = server, asked, shape, constraint
-        self._client = client
+    _jobs: list[Job]
+
+    def __init__(self, server: Server, client: Hashable, *, stream: bool = False) -> None:
+        self._server, self._client, self._is_stream = server, client, stream
         self.background = None
 
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        """The jobs."""
+        raise NotImplementedError
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        """Waits for the jobs and answers."""
+        raise NotImplementedError
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        asked, loop = self._asked, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
 
         def changed() -> None:  # called by the thread of the batch
             views = [job.view for job in self._jobs]
-            if not asked.stream and not all(view.ended for view in views) and all(view.error is None for view in views):
+            if not self._is_stream and not all(view.ended for view in views) and all(view.error is None for view in views):
                 return
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._changed.set)
 
-        self._jobs = [
-            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
-                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
-                alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
-            for prompt in asked.prompts for i in range(asked.choices)
-        ]
+        self._jobs = self._made(changed)
         try:
             self._server.batch.submit(self._jobs)
         except Full as full:
@@ -433,7 +494,7 @@ class _Answers(Response):
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        answer = asyncio.ensure_future((self._stream if asked.stream else self._once)(scope, receive, send))
+        answer = asyncio.ensure_future(self._respond(scope, receive, send))
         gone = asyncio.ensure_future(leave())
         try:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -465,17 +526,15 @@ class _Answers(Response):
             except asyncio.TimeoutError:
                 raise Refused(f"the answer was not complete within {self._server.limits.time:g} s", status=504) from None
 
-    async def _once(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _once(self, scope: Any, receive: Any, send: Any, whole: Callable[[], list[bytes]], *, at_once: bool) -> None:
+        """Answers with what `whole` makes of the jobs at their end, in a thread unless that takes no time."""
         deadline = time.monotonic() + self._server.limits.time
         try:
             await self._until(lambda: all(job.view.ended for job in self._jobs), deadline)
         except Refused as error:
             return await _error(error)(scope, receive, send)
         await self._server.answers.pause(self._client)
-        if self._asked.alternatives is None:
-            pieces = self._shape.whole(self._jobs)
-        else:
-            pieces = await self._server.writers.run(lambda: self._shape.whole(self._jobs), self._client)
+        pieces = whole() if at_once else await self._server.writers.run(whole, self._client)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(sum(map(len, pieces))).encode())]
         with contextlib.suppress(asyncio.TimeoutError):  # the client reads nothing
             await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
@@ -485,6 +544,76 @@ class _Answers(Response):
 
     async def _put(self, send: Any, message: dict[str, Any]) -> None:
         await asyncio.wait_for(send(message), self._server.limits.stalled)
+
+
+class _Decided(_Submitted):
+    """Decisions: a job for each pass."""
+
+    def __init__(self, server: Server, asked: Decisions, client: Hashable) -> None:
+        super().__init__(server, client)
+        self._asked = asked
+        self._read: dict[int, list[Any]] = {}
+
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        layout, model = self._asked.layout, self._server.model
+        first = int(layout.masked.argmax())
+
+        def job(number: int, one: decisions.Pass) -> Job:
+            def read_rows(rows: slice, logits: Any) -> None:
+                self._read[number] = decisions.log_probabilities(
+                    one, lambda positions: logits[positions - model.logits_shift - rows.start], mask_token=model.mask_token,
+                    vocab=model.vocab, temperature=self._asked.temperature)
+
+            tokens = layout.sequence(one).tolist()
+            length = len(tokens) - first
+            return Job(tokens[:first], length, f"tokens_per_step({length})", block_length=length, answer=tokens[first:], read=read_rows,
+                       client=self._client, changed=changed)
+
+        return [job(number, one) for number, one in enumerate(self._asked.passes)]
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._once(scope, receive, send, self._whole, at_once=False)
+
+    def _whole(self) -> list[bytes]:
+        layout, model = self._asked.layout, self._server.model
+        found = layout.decisions(self._asked.passes, [self._read[i] for i in range(len(self._asked.passes))])
+        answers = {}
+        for name, decision in found.items():
+            about: dict[str, Any] = {"answer": decision.answer, "probabilities": None if decision.answer is None else {
+                value if isinstance(value, str) else json.dumps(value): p for value, p in decision.probabilities.items()}}
+            if decision.mean is not None:
+                about["mean"] = decision.mean
+            answers[name] = {**about, "mass": decision.mass if math.isfinite(decision.mass) else None}
+        masks = int(layout.masked.sum())
+        given = len(layout.tokens) - masks
+        return [json.dumps({
+            "id": "decide-" + uuid.uuid4().hex, "object": "decision", "created": int(time.time()), "model": model.name,
+            "system_fingerprint": f"unmask-{__version__}", "answers": answers,
+            "usage": {"prompt_tokens": given, "completion_tokens": masks, "total_tokens": given + masks,
+                      "forwards": len(self._asked.passes)},
+        }, ensure_ascii=False, separators=(",", ":")).encode()]
+
+
+class _Answers(_Submitted):
+    """The answers of a model to a chat or a prompt."""
+
+    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
+        super().__init__(server, client, stream=asked.stream)
+        self._asked, self._shape, self._constraint = asked, shape, constraint
+
+    def _made(self, changed: Callable[[], None]) -> list[Job]:
+        asked = self._asked
+        return [
+            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
+                constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
+                alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
+            for prompt in asked.prompts for i in range(asked.choices)
+        ]
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        if self._asked.stream:
+            return await self._stream(scope, receive, send)
+        await self._once(scope, receive, send, lambda: self._shape.whole(self._jobs), at_once=self._asked.alternatives is None)
 
     async def _stream(self, scope: Any, receive: Any, send: Any) -> None:
         deadline = time.monotonic() + self._server.limits.time
@@ -514,6 +643,7 @@ class _Answers(Response):
     async def _events(self, event: Callable[..., Any], deadline: float) -> None:
         """Sends what is new in the views: a slow client gets fewer and larger events, and nothing is stored for it."""
         seen = [View()] * len(self._jobs)
+        calls = [self._shape.calls() for _ in self._jobs]
         for index in range(len(self._jobs)):
             if (begin := self._shape.begin(index)) is not None:
                 await event(begin)
@@ -525,7 +655,10 @@ class _Answers(Response):
                 if view.canvas is not None and view.canvas is not old.canvas:
                     await event(self._shape.canvas(index, view, view.canvas, self._server.model), "unmask.canvas")
                 if view.text != old.text or (view.ended and not old.ended):
-                    await event(self._shape.piece(index, view.text[len(old.text):], view.finish_reason))
+                    more, reader = view.text[len(old.text):], calls[index]
+                    for piece in ([self._shape.piece(index, more, view.finish_reason)] if reader is None
+                                  else self._shape.pieces(index, reader, more, view.finish_reason)):
+                        await event(piece)
         if self._asked.include_usage:
             await event(self._shape.last(self._jobs))
 

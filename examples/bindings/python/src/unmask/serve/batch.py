@@ -113,6 +113,8 @@ class _Stop:
 class Job:
     """One answer. `view` is replaced after each pass by the thread of the batch, which then calls `changed`.
 
+    answer  its tokens, with the mask token where they are to be decided; None: all are
+    read    is called with the rows of the first pass, and the logits of these rows; the answer then ends
     client  who asked for it: clients share places and passes equally
     """
 
@@ -130,6 +132,8 @@ class Job:
         canvas: bool = False,
         alternatives: int | None = None,
         edits: Edits | None = None,
+        answer: Sequence[int] | None = None,
+        read: Callable[[slice, Any], None] | None = None,
         client: Hashable = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -137,6 +141,7 @@ class Job:
         self.block_length, self.seed, self.sequence = block_length, seed, sequence
         self.constraint, self.canvas, self.changed = constraint, canvas, changed
         self.alternatives, self.edits, self.client = alternatives, edits, client
+        self.answer, self.read = answer, read
         self.number = 0  # in order of arrival
         self.gave_way = False  # its last call of the model was given up
         self.view = View()
@@ -170,6 +175,8 @@ class Job:
     def take(self, session: Session, slot: int, model: Model, ends: frozenset[int]) -> bool:
         """Reads what a pass did. Returns whether the answer has ended."""
         report = session.report(slot)
+        if self.read is not None:
+            return self._was_read(session, slot, report)
         first = len(self.prompt)
         if self.alternatives is not None:
             self._note(session, slot)
@@ -198,6 +205,14 @@ class Job:
             reason = "stop" if self._end_of_text or report.constraint_met else "length"
         self.tell(text=text, report=report, canvas=canvas, finish_reason=reason)
         return over
+
+    def _was_read(self, session: Session, slot: int, report: Report) -> bool:
+        if report.forwards == 0:
+            return False
+        if report.end == Ending.running:
+            session.cancel(slot)
+        self.tell(report=report, finish_reason="stop")
+        return True
 
     def _has_ended(self, tokens: np.ndarray, prefix: int, model: Model, ends: frozenset[int]) -> bool:
         """What stop_at_eos decides, for every EOS token: the session knows one of them."""
@@ -411,7 +426,12 @@ class Batch:
         return min(may, key=lambda job: has[job.client], default=None)
 
     def _start(self, slot: int, job: Job) -> None:
-        job._tokens = np.array(job.prompt + [self.model.mask_token] * job.length, dtype=np.int32)
+        answer = [self.model.mask_token] * job.length if job.answer is None else list(job.answer)
+        job._tokens = np.array(job.prompt + answer, dtype=np.int32)
+        editable = None
+        if job.answer is not None:
+            editable = job._tokens == self.model.mask_token
+            editable[: len(job.prompt)] = False
         try:
             self._session.start(
                 slot,
@@ -421,6 +441,7 @@ class Batch:
                 seed=job.seed,
                 sequence=job.sequence,
                 policy=job.policy,
+                editable=editable,
                 constraint=job.constraint,
                 soft_tokens=job.alternatives or 0,
             )
@@ -544,6 +565,8 @@ class Batch:
                 logits = job.edits.of(logits, s.rows.start + self.model.logits_shift, tokens, len(job.prompt), self.model)
             elif keep:
                 logits = np.array(logits)
+            if job.read is not None:
+                job.read(s.rows, logits)
             yield slot, logits
 
     def _run_model(self, sequences: list[np.ndarray], rows: list[slice], slots: list[int]) -> list[np.ndarray]:

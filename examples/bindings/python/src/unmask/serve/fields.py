@@ -8,11 +8,13 @@ import json
 import secrets
 from typing import Any, Iterator, NoReturn, Sequence
 
-from .. import _settings, _text
+from .. import _settings, _text, decisions
+from .._refused import RefusedAt
 from .._unmask import requirements
 from .batch import Batch
 from .edits import Edits
 from .models import Model
+from .tools import _NAME, _NOTHING, MOST_TOOLS, Choice, Tool, format_of, with_tools
 
 MOST_CHOICES = 16
 MOST_STOPS = 4
@@ -24,22 +26,22 @@ MOST_MESSAGE = 1000
 MOST_ALTERNATIVES = 20
 _SETTINGS = (*_settings.NAMES,)
 _EDITS = ("repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias")
-_OF_ANSWERS = ("annotations", "audio", "function_call", "refusal", "tool_calls")  # members that are empty in one's own answers
+_OF_ANSWERS = ("annotations", "audio", "function_call", "refusal")  # members that are empty in one's own answers
 _SAY_NOTHING = ("user", "metadata", "safety_identifier", "prompt_cache_key", "store")
 _REFUSED = {
     "audio": "it has no audio",
     "best_of": "it does not rank answers; n returns several",
     "echo": "the prompt is not repeated",
-    "function_call": "it calls no tools",
-    "functions": "it calls no tools",
+    "function_call": "use tool_choice",
+    "functions": "use tools",
     "modalities": "it has text alone",
-    "parallel_tool_calls": "it calls no tools",
+    "parallel_tool_calls": "tools are of a chat",
     "prediction": "a draft is no part of a policy",
     "reasoning_effort": "its models have no such setting",
     "service_tier": "it has one",
     "suffix": "an answer follows its prompt",
-    "tool_choice": "it calls no tools",
-    "tools": "it calls no tools",
+    "tool_choice": "tools are of a chat",
+    "tools": "tools are of a chat",
     "verbosity": "its models have no such setting",
     "web_search_options": "it searches nothing",
 }
@@ -66,6 +68,7 @@ class Asked:
     prompts: list[list[int]]
     choices: int  # for each prompt
     length: int
+    length_field: str
     policy: str
     edits: Edits | None
     block_length: int
@@ -75,7 +78,7 @@ class Asked:
     include_usage: bool
     canvas: bool
     alternatives: int | None  # of each token, with its log-probability; None: neither
-    language: tuple[str, Any] | None  # "json_schema", "json_object" or "regex", and what of
+    language: tuple[str, Any] | None  # "json_schema", "json_object", "regex" or "tools", and what of
 
 
 def parsed(body: bytes, most_values: int) -> dict[str, Any]:
@@ -104,11 +107,11 @@ def read(
     if (long := max(body, key=len, default="")) and len(long) > MOST_NAME:
         raise Refused(f"there is no field {_shown(long)}", long)
     model, fields = batch.model, _Fields(body)
-    name = fields.text("model")
-    if name != model.name:
-        raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
+    _check_model(fields, model)
     param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
-    prompts = (_messages if chat else _prompts)(fields.take("messages" if chat else "prompt"), batch, param)
+    choice = _tool_choice(fields, model) if chat else None
+    prompts = (_messages(fields.take("messages"), choice, batch, param) if chat
+               else _prompts(fields.take("prompt"), batch, param))
     for field, value in body.items():
         if not _is_unicode(field) or not _is_unicode(value):
             raise Refused(f"{_sent(field, MOST_NAME)} must be Unicode, got a surrogate without its other half, in {_shown(value)}",
@@ -155,6 +158,7 @@ def read(
         prompts=prompts,
         choices=fields.integer("n", 1, 1, MOST_CHOICES),
         length=length,
+        length_field=param,
         policy=text,
         edits=edits,
         block_length=block,
@@ -166,12 +170,77 @@ def read(
         alternatives=_alternatives(fields, chat),
         language=_language(fields.take("response_format"), fields.take("regex")),
     )
+    if choice is not None:
+        if asked.language is not None:
+            other = "regex" if asked.language[0] == "regex" else "response_format"
+            raise Refused(f"{other} must not be given with tools that may be called: set tool_choice to \"none\"", other)
+        asked.language = "tools", choice
     if asked.alternatives is not None and asked.stream:
         raise Refused("logprobs must not be given with stream: they come with the whole answer", "logprobs")
     if asked.canvas and not asked.stream:
         raise Refused("canvas must be given with stream: its events are of a stream", "canvas")
     fields.finish(("messages" if chat else "prompt", param))
     return asked
+
+
+@dataclasses.dataclass
+class Decisions:
+    """A request for decisions, checked."""
+
+    layout: decisions.Layout
+    passes: list[decisions.Pass]
+    temperature: float
+
+
+def read_decisions(body: dict[str, Any], batch: Batch) -> Decisions:
+    """Checks a request for decisions. Raises Refused, which names the field, its value and the rule."""
+    model, fields = batch.model, _Fields(body)
+    _check_model(fields, model)
+    if fields.has("messages") == fields.has("prompt"):
+        raise Refused("messages or prompt must be given, and not both", "messages" if fields.has("messages") else "prompt")
+    if fields.has("messages"):
+        (prompt,) = _messages(fields.take("messages"), None, batch, "messages")
+    else:
+        prompts = _prompts(fields.take("prompt"), batch, "prompt")
+        if len(prompts) > 1:
+            raise Refused(f"prompt must be one prompt, got {len(prompts)}", "prompt")
+        prompt = prompts[0]
+    exact = fields.boolean("exact")
+    temperature = fields.take("temperature")
+    if temperature is not None and (type(temperature) not in (int, float) or not 1e-6 <= temperature <= 1e6):
+        raise Refused(f"temperature must be a number in [1e-6, 1e6], got {_shown(temperature)}", "temperature")
+    questions = fields.take("questions")
+    fields.finish(("messages", "prompt", "questions", "exact", "temperature"))
+    most = model.context - len(prompt)
+    try:
+        layout = decisions.Layout(prompt, decisions.questions_of(questions), lambda text: _encode_text(model, text, batch),
+                                  mask_token=model.mask_token, eos_token=model.eos_token, vocab=model.vocab)
+        if len(layout.tokens) - len(prompt) > most:
+            raise Refused(f"questions must have at most {most} tokens, texts and options: the prompt has {len(prompt)} tokens and the "
+                          f"model a context of {model.context}, got {len(layout.tokens) - len(prompt)}", "questions",
+                          code="context_length_exceeded")
+        if int(layout.masked.argmax()) < model.logits_shift:
+            raise Refused(f"prompt must have at least {model.logits_shift} tokens in front of the first answer", "prompt")
+        return Decisions(layout, layout.passes(exact=exact), 1.0 if temperature is None else float(temperature))
+    except RefusedAt as error:
+        raise Refused(str(error), error.place) from None
+
+
+def _check_model(fields: _Fields, model: Model) -> None:
+    name = fields.text("model")
+    if name != model.name:
+        raise Refused(f"model must be {model.name!r}, got {_shown(name)}", "model", status=404, code="model_not_found")
+
+
+def _encode_text(model: Model, text: str, batch: Batch) -> list[int]:
+    """The tokens of a text inside a prompt."""
+    if len(text) // batch.longest_token > model.context:  # no need to read it
+        raise ValueError(f"the text has {len(text)} characters, more than the model's context of {model.context} tokens")
+    encode = getattr(model, "encode_text", None)
+    if encode is not None:
+        return list(encode(text))
+    before, tokens = list(model.encode("")), list(model.encode(text))
+    return tokens[len(before):] if tokens[: len(before)] == before else tokens
 
 
 def _no_room(tokens: int, model: Model, param: str, least: str = "") -> Refused:
@@ -257,34 +326,157 @@ class _Fields:
             raise Refused(f"there is no field {_shown(name)}" + (f"; did you mean {near[0]}?" if near else ""), name)
 
 
-def _messages(given: Any, batch: Batch, param: str) -> list[list[int]]:
+def _messages(given: Any, choice: Choice | None, batch: Batch, param: str) -> list[list[int]]:
     if not isinstance(given, list) or not given:
         raise Refused(f"messages must be a list with at least one message, got {_shown(given)}", "messages")
     out = []
+    calls: dict[str, None] = {}  # ids that the next messages have to answer
     for i, message in enumerate(given):
         where = f"messages[{i}]"
         if not isinstance(message, dict):
             raise Refused(f"{where} must be an object, got {_shown(message)}", where)
-        role, content = message.get("role"), message.get("content")
-        if role not in ("system", "developer", "user", "assistant"):
-            raise Refused(f"{where}.role must be system, developer, user or assistant, got {_shown(role)}", f"{where}.role")
-        if isinstance(content, list):
-            for j, part in enumerate(content):
-                if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                    raise Refused(f"{where}.content[{j}] must be of type text, with a string, got {_shown(part)}",
-                                  f"{where}.content[{j}]")
-                _no_others(part, ("type", "text"), f"{where}.content[{j}]", ("annotations",))
-            content = "".join(part["text"] for part in content)
-        if content is None and role == "assistant":
-            content = ""
-        if not isinstance(content, str):
-            raise Refused(f"{where}.content must be a string, got {_shown(content)}", f"{where}.content")
-        _no_others(message, ("role", "content", "name"), where, _OF_ANSWERS if role == "assistant" else ())
-        out.append({"role": role, "content": content})
-    return [_encoded(batch.model.encode_chat, out, "messages", sum(len(m["content"]) for m in out), batch, param)]
+        role = message.get("role")
+        if role not in ("system", "developer", "user", "assistant", "tool"):
+            raise Refused(f"{where}.role must be system, developer, user, assistant or tool, got {_shown(role)}", f"{where}.role")
+        if calls and role != "tool":
+            raise Refused(f"{where} must have the role tool: the calls {_shown(list(calls))} of the message before have no result",
+                          f"{where}.role")
+        read: dict[str, Any] = {"role": role, "content": _content(message, role, where)}
+        if role == "tool":
+            call = message.get("tool_call_id")
+            if not isinstance(call, str) or call not in calls:
+                raise Refused(f"{where}.tool_call_id must be the id of a call of the assistant's message before that has no "
+                              f"result yet, got {_shown(call)}", f"{where}.tool_call_id")
+            del calls[call]
+        elif role == "assistant":
+            found = _calls(message.get("tool_calls"), f"{where}.tool_calls")
+            read["calls"], calls = [call[1:] for call in found], {call[0]: None for call in found}
+        _no_others(message, ("role", "content", "name", *(("tool_call_id",) if role == "tool" else ("tool_calls",) * (role == "assistant"))),
+                   where, _OF_ANSWERS if role == "assistant" else ())
+        out.append(read)
+    if calls:
+        raise Refused(f"messages must end with a result of each call, none found of {_shown(list(calls))}", "messages")
+    texts = with_tools(out, () if choice is None else choice.tools, format_of(getattr(batch.model, "chat_template", None)))
+    return [_encoded(batch.model.encode_chat, texts, "messages", sum(len(m["content"]) for m in texts), batch, param)]
 
 
-def _no_others(given: dict[str, Any], known: Sequence[str], where: str, may_be_empty: Sequence[str]) -> None:
+def _content(message: dict[str, Any], role: str, where: str) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        for j, part in enumerate(content):
+            if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                raise Refused(f"{where}.content[{j}] must be of type text, with a string, got {_shown(part)}",
+                              f"{where}.content[{j}]")
+            _no_others(part, ("type", "text"), f"{where}.content[{j}]", ("annotations",))
+        content = "".join(part["text"] for part in content)
+    if content is None and role == "assistant":
+        content = ""
+    if not isinstance(content, str):
+        raise Refused(f"{where}.content must be a string, got {_shown(content)}", f"{where}.content")
+    return content
+
+
+def _calls(given: Any, where: str) -> list[tuple[str, str, str]]:
+    """The id, the name and the arguments of each call of an assistant's message."""
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise Refused(f"{where} must be a list, got {_shown(given)}", where)
+    out: list[tuple[str, str, str]] = []
+    for i, call in enumerate(given):
+        at = f"{where}[{i}]"
+        if not isinstance(call, dict) or call.get("type", "function") != "function" or not isinstance(call.get("function"), dict):
+            raise Refused(f"{at} must be an object of type function, with the object function, got {_shown(call)}", at)
+        function = call["function"]
+        for value, name in ((call.get("id"), "id"), (function.get("name"), "function.name"),
+                            (function.get("arguments"), "function.arguments")):
+            if not isinstance(value, str):
+                raise Refused(f"{at}.{name} must be a string, got {_shown(value)}", f"{at}.{name}")
+        if any(call["id"] == other[0] for other in out):
+            raise Refused(f"{at}.id must differ from those of other calls, got {_shown(call['id'])}", f"{at}.id")
+        _function_name(function["name"], f"{at}.function.name")
+        _no_others(call, ("id", "type", "function", "index"), at)
+        _no_others(function, ("name", "arguments"), f"{at}.function", ("parsed_arguments",))
+        out.append((call["id"], function["name"], function["arguments"]))
+    return out
+
+
+def _function_name(name: Any, where: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Refused(f"{where} must be 1 to 64 letters, digits, _ and -, got {_shown(name)}", where)
+    return name
+
+
+def _tool_choice(fields: _Fields, model: Model) -> Choice | None:
+    """The tools that an answer may call. None: it calls none."""
+    given, choice, several = fields.take("tools"), fields.take("tool_choice"), fields.take("parallel_tool_calls")
+    if not isinstance(several, (bool, type(None))):
+        raise Refused(f"parallel_tool_calls must be true or false, got {_shown(several)}", "parallel_tool_calls")
+    if given is None:
+        given = []
+    if not isinstance(given, list) or len(given) > MOST_TOOLS:
+        raise Refused(f"tools must be a list, at most {MOST_TOOLS} of them, got {_shown(given)}", "tools")
+    tools: dict[str, tuple[Tool, str]] = {}
+    for i, tool in enumerate(given):
+        read = _tool(tool, f"tools[{i}]")
+        if read.name in tools:
+            raise Refused(f"tools[{i}].function.name must differ from those of other tools, got {_shown(read.name)}",
+                          f"tools[{i}].function.name")
+        tools[read.name] = read, f"tools[{i}].function.parameters"
+    names, must = _chosen(choice, tools)
+    if not names:
+        return None
+    return Choice(tuple(tools[name][0] for name in names), tuple(tools[name][1] for name in names), must, several is not False,
+                  format_of(getattr(model, "chat_template", None)))
+
+
+def _tool(given: Any, where: str) -> Tool:
+    if not isinstance(given, dict) or given.get("type") != "function" or not isinstance(given.get("function"), dict):
+        raise Refused(f"{where} must be an object of type function, with the object function, got {_shown(given)}", where)
+    function = given["function"]
+    name = _function_name(function.get("name"), f"{where}.function.name")
+    about, schema = function.get("description"), function.get("parameters")
+    if not isinstance(about, (str, type(None))):
+        raise Refused(f"{where}.function.description must be a string, got {_shown(about)}", f"{where}.function.description")
+    if not isinstance(function.get("strict"), (bool, type(None))):  # arguments obey their schema either way
+        raise Refused(f"{where}.function.strict must be true or false, got {_shown(function['strict'])}", f"{where}.function.strict")
+    if schema is None:
+        schema = _NOTHING
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise Refused(f"{where}.function.parameters must be a schema of type object, got {_shown(schema)}",
+                      f"{where}.function.parameters")
+    _no_others(given, ("type", "function"), where)
+    _no_others(function, ("name", "description", "parameters", "strict"), f"{where}.function")
+    return Tool(name, about, schema)
+
+
+def _chosen(choice: Any, tools: dict[str, Any]) -> tuple[list[str], bool]:
+    """The names of the tools that may be called, and whether one must be."""
+    if choice in (None, "none", "auto", "required"):
+        if choice == "required" and not tools:
+            raise Refused("tool_choice must be none or auto without tools, got \"required\"", "tool_choice")
+        return ([] if choice == "none" else list(tools)), choice == "required"
+
+    def known(given: Any, where: str) -> str:
+        name = given.get("function", {}).get("name") if isinstance(given, dict) and isinstance(given.get("function"), dict) else None
+        if not isinstance(name, str) or name not in tools:
+            raise Refused(f"{where} must have the name of one of tools as function.name, got {_shown(given)}", where)
+        return name
+
+    kind = choice.get("type") if isinstance(choice, dict) else None
+    if kind == "function":
+        return [known(choice, "tool_choice")], True
+    allowed = choice.get("allowed_tools") if kind == "allowed_tools" else None
+    if not isinstance(allowed, dict) or allowed.get("mode") not in ("auto", "required") or not isinstance(allowed.get("tools"), list):
+        raise Refused("tool_choice must be none, auto, required, or an object of type function or allowed_tools, "
+                      f"got {_shown(choice)}", "tool_choice")
+    names = [known(tool, f"tool_choice.allowed_tools.tools[{i}]") for i, tool in enumerate(allowed["tools"])]
+    if not names and allowed["mode"] == "required":
+        raise Refused("tool_choice.allowed_tools.tools must have at least one tool, got []", "tool_choice.allowed_tools.tools")
+    return list(dict.fromkeys(names)), allowed["mode"] == "required"
+
+
+def _no_others(given: dict[str, Any], known: Sequence[str], where: str, may_be_empty: Sequence[str] = ()) -> None:
     """Refuses what would be ignored; null asks for nothing."""
     for name, value in given.items():
         if name not in known and value is not None and not (name in may_be_empty and value in ("", [])):

@@ -38,6 +38,11 @@ class Model(Protocol):
     #     A model that has it is given a function before each call. forward() asks it every few milliseconds; once it
     #     returns True, forward() raises GivenUp, and is called again later. The first pass of a new answer then waits
     #     for no call to end.
+    # encode_text(text: str) -> list[int]
+    #     The tokens of a text inside a prompt. Without it: those of encode(text), without those of encode("") in front.
+    # chat_template: str | None = None
+    #     The template of encode_chat(), by whose text the server finds the format of calls. A model without one is told
+    #     nothing about tools. With that of Llama a message may have the role tool.
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a prompt, with those in front of it; ValueError for a text that it cannot have."""
