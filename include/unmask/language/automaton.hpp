@@ -45,6 +45,7 @@ struct run {
   std::uint32_t last = 0;   ///< Last symbol.
   std::uint32_t next = 0;   ///< The state after it.
 
+  /// Member by member.
   bool operator==(const run&) const = default;
 };
 

@@ -18,8 +18,9 @@ struct expression_options {
   bool search = false;
   /// Refuse what is an error with flag u although it has one meaning, as \- and \@.
   bool strict = false;
-  /// With text_form::json_string: characters below U+0020 that have no short escape are written as
-  /// \u00xx; otherwise they are in no string, which saves a third of the states of a long one.
+  /// With text_form::json_string: characters below U+0020 that have no short escape are written
+  /// with four hexadecimal digits; otherwise they are in no string, which saves a third of the
+  /// states of a long one.
   bool unicode_escapes = true;
 };
 

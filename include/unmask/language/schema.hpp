@@ -25,8 +25,8 @@ struct schema_options {
   /// An object whose schema has `properties`, but no `additionalProperties` or
   /// `unevaluatedProperties`, has no other names, unless `minProperties` asks for more.
   bool closed_objects = true;
-  /// Characters below U+0020 that have no short escape are written as \u00xx; otherwise they are in
-  /// no string, which saves a third of the states of a long one.
+  /// Characters below U+0020 that have no short escape are written with four hexadecimal digits;
+  /// otherwise they are in no string, which saves a third of the states of a long one.
   bool unicode_escapes = false;
   /// An integer may have a fraction of zeros, as 1.0 has.
   bool integer_fractions = false;

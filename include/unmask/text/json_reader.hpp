@@ -163,7 +163,7 @@ class json_reader {
     }
   }
 
-  /// Refuses a \u escape of half a pair from here on; otherwise it is read as U+FFFD.
+  /// Refuses an escape of half a pair of surrogates from here on; otherwise it is read as U+FFFD.
   void refuse_half_pairs() { refuses_half_pairs_ = true; }
 
   /// Errors from here on name this key, which must outlive the reader.
