@@ -53,7 +53,7 @@ echo '#include <unmask/c_layers.h>' >>"$build/headers.cpp"
 
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
 # shellcheck disable=SC2016
-first_output=$(sed -n '/^```text$/,/^```$/p' README.md | sed '1d;/^```$/,$d')
+first_output=$(sed -n '/region examples\/first.cpp/,$p' examples/README.md | sed -n '/^```text$/,/^```$/p' | sed '1d;/^```$/,$d')
 expected="" status=0 rows=()
 # checked <log> <command>...: "yes", or "no" with what was said in the log and on the terminal.
 checked() {

@@ -13,13 +13,14 @@
 - Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
   sequence, and each call; those of the protocol of a
   part each member that the headers look for, and no other.
+- The table of forward passes that parts add has each part whose header declares some, and no other.
 - So does every script and preset that a *.yml of .github names, and that is YAML.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
        readme.py --write      brings the blocks up to date
        readme.py --first COMPILER
-                              does with README.md's first program as README.md says, in an empty
+                              does with the first program as examples/README.md says, in an empty
                               folder beside a checkout, and compares the output
        readme.py --self-test
 """
@@ -183,6 +184,28 @@ def protocol(root):
         yield f"{PROTOCOL}: no header looks for {name}"
 
 
+def unbounded(root):
+    """Parts that add forward passes to the bound of a decode, and are missing from the table of them; and the reverse."""
+    page = root / LISTINGS[0]
+    table = re.search(r"^\| part \| forward passes that it adds.*?(?=\n\n|\Z)", page.read_text(encoding="utf-8"), re.S | re.M)
+    shown = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]*)\|", table[0], re.M)))) if table else set()
+    known, adding = set(), set()
+    for file in sorted((root / "include/unmask/policy").rglob("*.hpp")):
+        if "presets" in file.parts:
+            continue
+        for part in re.split(r"(?m)^struct ", file.read_text(encoding="utf-8"))[1:]:
+            label = re.search(r'part_label label\{\s*"(\w+)"', part)
+            if label:
+                known.add(label[1])
+            if label and re.search(r"\bextra_(forwards|checks|remasks)\([^)]*\) const \{(?! return 0;)", part):
+                adding.add(label[1])
+    adding.discard("replay")
+    for name in sorted(adding - shown):
+        yield f"{LISTINGS[0]}: no row has the forward passes that {name} adds"
+    for name in sorted((shown & known) - adding):
+        yield f"{LISTINGS[0]}: {name} adds no forward passes"
+
+
 def missing_presets(root, text):
     for preset in re.split(r"[, ]+", " ".join(filter(None, (g for m in PRESET.findall(text) for g in m)))):
         if preset and f'"name": "{preset}"' not in (root / "CMakePresets.json").read_text(encoding="utf-8"):
@@ -227,6 +250,7 @@ def complaints(root):
             yield f"{page}: {complaint}"
     yield from unnamed(root)
     yield from protocol(root)
+    yield from unbounded(root)
     yield from workflows(root)
     lines = (root / "README.md").read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES:
@@ -238,7 +262,7 @@ def complaints(root):
 
 def first_program(root, compiler):
     """Complaints about the program of examples/first.cpp, the commands and the output after it."""
-    text = (root / "README.md").read_text(encoding="utf-8")
+    text = (root / "examples/README.md").read_text(encoding="utf-8")
     text = text[text.index("<!-- region examples/first.cpp -->\n"):]
     program, command, output = (re.search(rf"^```{kind}\n(.*?)^```$", text, re.S | re.M)[1]
                                 for kind in ("cpp", "sh", "text"))
@@ -269,7 +293,10 @@ def self_test():
                      "<!-- region a.cpp mine -->\n```cpp\nint x;\n```\n"
                      "<!-- region a.cpp -->\n```cpp\n// [mine]\n  int x;\n// [/mine]\n```\n",
         "sub/page.md": "## Two words\n[up](../README.md) `include/unmask/*.hpp` `x.cpp` [folder](..) [far](https://example.org/x)\n",
-        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy`, `step` | `b` |\n",
+        "include/unmask/README.md": "| where | contents |\n| --- | --- |\n| `a.hpp`, `core`, `policy`, `step` | `b` |\n\n## B\n\n"
+                                    "| part | forward passes that it adds |\n| --- | --- |\n| `more` | `steps` |\n",
+        "include/unmask/policy/a.hpp": "".join(f'struct {name} {{\n  static constexpr part_label label{{"{name}", ""}};\n{body}}};\n' for name, body in (
+            ("more", "  int extra_forwards(int) const {\n    return steps;\n  }\n"), ("none", "  int extra_remasks(int) const { return 0; }\n"))),
         RULES: "| `stat::none` |\n| `rank` | `tokens[p]` |\n",
         "include/unmask/core/part/rank_info.hpp": "struct r {\n  index_t rank = 0;\n};\n",
         "include/unmask/core/part/sequence_view.hpp": "struct s {\n  const token_id* tokens = nullptr;\n  bool f();\n};\n",
@@ -286,11 +313,15 @@ def self_test():
         "bench/results/a.md": "`tests/none.cu`\n",
         "a.cpp": "// SPDX-License-Identifier: x\n// [mine]\n  int x;\n// [/mine]\n",
     }
+    passes = "## B\n\n| part | forward passes that it adds |\n| --- | --- |\n| `{}` | `steps` |\n"
     bad = {
         "README.md": ["```cpp\nint x;\n```\n", "<!-- region a.cpp mine -->\n```cpp\nint y;\n```\n", "[x](y.md)\n",
                       "\n" * (MAX_LINES + 1), "x" * (MAX_COLUMNS + 1), "[x](sub/page.md#three-words)\n",
                       "![b](../../actions/workflows/none.yml/badge.svg)\n"],
-        "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n", "| `a.hpp`, `core`, `policy`, `step`, `b` |\n"],
+        "include/unmask/README.md": ["| `a.hpp`, `core`, `policy` |\n\n" + passes.format("more"),
+                                     "| `a.hpp`, `core`, `policy`, `step`, `b` |\n\n" + passes.format("more"),
+                                     "| `a.hpp`, `core`, `policy`, `step` |\n\n" + passes.format("x"),
+                                     "| `a.hpp`, `core`, `policy`, `step` |\n\n" + passes.format("more`, `none")],
         RULES: ["| `rank` | `tokens[p]` |\n", "`stat::none`, `rank`, `tokens[p]`\n", "| `stat::none`, `rank` |\n",
                 "| `stat::none`, `tokens[p]` |\n"],
         PROTOCOL: ["| `f(x)`, `most` | |\n| `says`, `off_now()` | |\n", "`f(x)`, `g(y)`, `most`, `says`, `off_now()`\n",

@@ -37,7 +37,7 @@ OUTER = {"constraint": ["byte_automaton.hpp", "byte_automaton_file.hpp", "vocabu
          "named": ["policy_text.hpp", "read_policy.hpp"]}  # of these folders these alone
 # The menu: groups of pages, in order. A page stands in the first group that names it.
 GROUPS = {
-    "Use": ["include/unmask/policy/README.md", "include/unmask/named/README.md", "include/unmask/constraint/README.md",
+    "Use": ["include/unmask/policy/README.md", "include/unmask/policy/CHOOSE.md", "include/unmask/named/README.md", "include/unmask/constraint/README.md",
             "include/unmask/language/README.md", "examples/README.md", "examples/bindings/python/README.md", "examples/bindings/python/docs/*.md",
             "examples/bindings/c/README.md", "examples/bindings/rust/README.md", "include/unmask/tune/README.md",
             "include/unmask/trace/README.md", "examples/viewer/README.md", "examples/playground/README.md", "examples/libmata/README.md",

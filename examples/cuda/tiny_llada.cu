@@ -24,8 +24,10 @@ constexpr int answer = 40;
 
 }  // namespace
 
+// [workspace]
 // Required once in a program, in one .cu file, for each policy whose sessions run on a stream.
 template class unmask::on_stream::workspace<careful_policy>;
+// [/workspace]
 
 int main(int argc, char** argv) {
   if (!example::find_device()) {
@@ -52,6 +54,7 @@ int main(int argc, char** argv) {
     host.supply(unmask::host_logits<float>(logits.data, request->rows, vocab));
   }
 
+  // [session]
   const example::stream stream;
   const example::device_array<unmask::token_id> tokens(canvas.size());
   const example::device_array<float> rows(std::size_t(answer) * std::size_t(vocab));
@@ -67,6 +70,7 @@ int main(int argc, char** argv) {
     session.supply(unmask::device_logits<float>(rows.data(), request->rows, vocab));
     stream.wait();  // the engine is about to overwrite what is being copied
   }
+  // [/session]
   tokens.download(seen, stream);
   std::puts(text.decode(std::span(seen).last(answer)).c_str());
   std::printf("%d tokens in %d forward passes; the host says %d in %d\n",
