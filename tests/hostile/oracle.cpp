@@ -173,6 +173,13 @@ class sequence_oracle {
            "answer_end",
            now.report.answer_end,
            now.report.committed_prefix);
+    for (index_t p = g_.prompt_length; s_.model.suppress_mask && p < now.report.answer_end; ++p) {
+      expect(now.tokens[at(p)] != s_.model.mask_token || marks_[at(p)] == mark::fixed,
+             "a cancelled sequence",
+             "a mask in the text to show",
+             p,
+             now.report.answer_end);
+    }
     if (f_.moves) {
       return;
     }
@@ -454,7 +461,8 @@ class sequence_oracle {
       expect(e.step == step, "a commit's step", "step", e.step, step);
       expect(e.block >= 0 && e.block_step >= 0 && e.block_step <= step,
              "a commit's block",
-             e.position);
+             "block " + std::to_string(e.block) + ", step " + std::to_string(e.block_step) +
+                 " of it at position " + std::to_string(e.position));
       expect(!std::isnan(e.log_probability) && e.log_probability <= 1e-5F,
              "a log-probability",
              std::to_string(e.log_probability) + " at position " + std::to_string(e.position));

@@ -172,6 +172,7 @@ UNMASK_HD void select_winner(const auto& t, const slot_memory<Policy>& m) {
     if (winner > 0) {
       const placement& p = now.branch[winner - 1];
       commit_token(m, p.position, p.token, p.log_probability);
+      m.row(p.position - now.score.first) = record<Policy::required>::empty();  // it has none there
     }
     branches::adopt(m);
   }

@@ -114,10 +114,13 @@ UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
 }
 
 /// Lane 0: plans a pass that hides tokens, those of this step among them, if the step has selected
-/// some. Returns whether it has.
+/// some. Returns whether it has. A step that is to be decided again is not counted.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool plan_hiding(const slot_memory<Policy>& m, plan& next) {
   const plan& now = m.status->next;
+  if (hides(m) && m.state->decides_again) {
+    repeat_blocks(m);
+  }
   if (hides(m) || m.state->hidden_count == 0) {
     return false;
   }
@@ -164,7 +167,6 @@ UNMASK_HD void reconsider(const deciding_group auto& t, const slot_memory<Policy
   }
   if (t.lane() == 0 && is_again) {
     m.state->decides_again = true;
-    repeat_blocks(m);
   }
   t.sync();
 }

@@ -24,11 +24,13 @@ struct slot_status {
   range shadow_rows;
   sequence_report report;
 
-  /// Ends the sequence in its current state.
+  /// Ends the sequence in its current state: tokens that its pass hides stay hidden, because they
+  /// may no longer exist.
   void cancel() {
     next.end = ending::cancelled;
     report.end = ending::cancelled;
-    report.answer_end = math::min(report.answer_end, report.committed_prefix);
+    const index_t shown = next.hides ? next.score.first : report.answer_end;
+    report.answer_end = math::min(shown, report.committed_prefix);
   }
   /// The rows of branch b, 0 for the sequence: a schedule may plan it to end before the others.
   [[nodiscard]] UNMASK_HD range rows_of(index_t b) const {

@@ -517,6 +517,42 @@ TEST(lookahead, is_the_same_in_any_batch) {
   }
 }
 
+// The branch that wins has no row at the position of its own token: a part that reads committed
+// positions reads nothing there, and not what another sequence left.
+TEST(lookahead, reads_no_row_at_the_token_of_its_branch) {
+  const model_info model{.vocab = 12, .mask_token = 11};
+  const sequence_shape shape{.length = 9, .block_length = 9};
+  const named_policy parts =
+      read_policy("tokens_per_step(1) + linear_position([3], [0.9], 0.5, rest=0.01) + lookahead");
+  using found = std::vector<std::pair<index_t, index_t>>;  // positions and ranks, step by step
+  const auto decode = [&](auto& s, std::uint64_t seed, double widest) {
+    chances c(seed);
+    std::vector<token_id> tokens(9);
+    s.start(0, parts, {tokens.data(), shape.length}, shape);
+    found all;
+    std::vector<float> logits;
+    while (const auto request = s.next()) {
+      logits.resize(static_cast<std::size_t>(request->rows) * 12);
+      for (float& z : logits) {
+        z = static_cast<float>(widest) * c.real(0.0, 1.0);
+      }
+      s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
+      for (const auto& e : s.candidates()) {
+        all.emplace_back(e.position, e.rank);
+      }
+    }
+    return all;
+  };
+  const session_capacity capacity{
+      .sequences = 1, .length = 9, .window = 9, .branches = 3, .trace = true};
+  session<named_policy, on_host> used(parts, model, capacity);
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    session<named_policy, on_host> fresh(parts, model, capacity);
+    static_cast<void>(decode(used, seed + 1000, seed % 2 == 0 ? 0.0 : 60.0));
+    EXPECT_EQ(decode(used, seed, 2.0), decode(fresh, seed, 2.0)) << seed;
+  }
+}
+
 TEST(lookahead, names_the_knob_that_is_wrong) {
   const auto starting = [](const lookahead& part) {
     std::vector<token_id> x(4);

@@ -159,6 +159,22 @@ TEST(moving_text, is_put_together_from_left_to_right_and_cut) {
   }
 }
 
+TEST(moving_text, of_an_empty_answer_takes_no_pass) {
+  for (const char* text : {"joint_threshold_indel", "joint_threshold_indel(0.5, 0.5, 2, 2, 3)"}) {
+    for (const index_t prompt : {5, 6, 9, 10}) {
+      const model_info model{.vocab = 12, .mask_token = 11, .eos_token = 1};
+      const sequence_shape shape{.prompt_length = prompt, .length = prompt, .block_length = 5};
+      std::vector<token_id> tokens(static_cast<std::size_t>(prompt), 5);
+      session<named_policy, on_host> s(read_policy(std::string(text) + " + prefix_cache"),
+                                       model,
+                                       tokens_view<memory::host>(tokens.data(), prompt),
+                                       shape);
+      EXPECT_FALSE(s.next()) << text << ", " << prompt;
+      EXPECT_EQ(s.report().end, ending::complete) << text << ", " << prompt;
+    }
+  }
+}
+
 TEST(moving_text, of_every_decode_ends_in_time_without_a_mask) {
   int grown = 0;
   int moved = 0;

@@ -52,7 +52,8 @@ concept going_on =
 /// With `redecides()` a step some of whose tokens were replaced decides again what it had
 /// committed, in one more pass. context.at.block_step counts neither pass. Counts are asked once
 /// for the scored range, scores in parallel. `extra_checks(sequence_shape) -> std::int64_t` is the
-/// largest number of both passes. A sequence that is cancelled in such a pass keeps the masks.
+/// largest number of both passes. A sequence that is cancelled in such a pass keeps the masks, and
+/// its sequence_report::answer_end is at most the start of the scored range.
 /// Cost: two sorts of the scored range in each step that hides; 8 bytes a position of the window.
 template <class P>
 concept reconsidering = part<P> && requires(const P& p,

@@ -124,7 +124,7 @@ struct joint_threshold_indel {
       s.block = block;
     }
     const range block = released::aligned_block(q, s.block);
-    if (block.empty()) {
+    if (block.last <= math::max(block.first, q.prompt_length)) {
       next.end = released::ended(q);
       return;
     }
