@@ -259,6 +259,11 @@ TEST(expression, obeys_its_limits) {
   EXPECT_EQ(compile_expression("a{1000}", few).refused->message,
             "it needs over 1000 positions, the limit `positions`");
   few = {};
+  few.limits.positions = 50'000;  // a letter of any script has 657 runs
+  EXPECT_EQ(compile_expression("\\p{L}{100}", few).refused->message,
+            "it needs over 50000 positions, the limit `positions`");
+  EXPECT_TRUE(compile_expression("[a-z]{100}", few));
+  few = {};
   few.limits.milliseconds = 20;
   few.limits.states = few.limits.positions = 0xFFFFFFFF;
   EXPECT_EQ(compile_expression(".*a.{30}", few).refused->message,
