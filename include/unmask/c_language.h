@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/// What a text describes a language with.
+/// Kinds of texts that describe a language.
 enum unmask_language_kinds {
   UNMASK_EXPRESSION = 0,  ///< a regular expression of ECMA-262 with flag u: as compile_expression()
   UNMASK_JSON_SCHEMA = 1  ///< a JSON Schema of draft 2020-12 or 7: as compile_schema()

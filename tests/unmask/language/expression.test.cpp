@@ -224,6 +224,9 @@ TEST(expression, is_refused_with_the_column) {
       {"\\u{110000}", 1, "a code point is at most 10FFFF"},
       {"a\\", 2, "'\\' escapes nothing"},
   };
+  const std::string long_name = "\\p{" + std::string(10'000, 'L') + "}";
+  EXPECT_EQ(compile_expression(long_name).refused->message,
+            "column 1: the name of this property is longer than any");
   for (const refusal_of& r : refusals) {
     const compiled got = compile_expression(r.expression);
     ASSERT_FALSE(got) << r.expression;

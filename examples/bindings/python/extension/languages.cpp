@@ -97,7 +97,7 @@ of a keyword. Texts are str, or bytes of UTF-8.)doc")
               return languages::compile_expression(text, options);
             });
           },
-          "expression"_a,
+          "expression"_a.none(),
           nb::kw_only(),
           "search"_a = false,
           "strict"_a = false,
@@ -139,7 +139,7 @@ of a keyword. Texts are str, or bytes of UTF-8.)doc")
               return languages::compile_schema(text, options);
             });
           },
-          "schema"_a,
+          "schema"_a.none(),
           nb::kw_only(),
           "whitespace"_a = std::string(schemas.whitespace),
           "any_depth"_a = schemas.any_depth,
@@ -166,7 +166,7 @@ of a keyword. Texts are str, or bytes of UTF-8.)doc")
             const nb::bytes bytes = bytes_of(text, "text");
             return a.accepts({bytes.c_str(), bytes.size()});
           },
-          "text"_a,
+          "text"_a.none(),
           nb::sig("def accepts(self, text: str | bytes) -> bool"),
           "Whether a text is a string of the language.")
       .def(
