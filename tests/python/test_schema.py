@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -235,6 +236,15 @@ print(json.dumps([message[:200], max((b - a for a, b in zip(ticks, ticks[1:])), 
     message, pause, megabytes = json.loads(made.stdout)
     assert message.startswith(kind + ": ") and megabytes < 700 and time.monotonic() - begin < 40
     assert pause < 1.0, pause  # a compilation of seconds lets other threads run
+
+
+def test_an_interrupted_compilation_ends_by_its_limits():
+    program = "from unmask import Language; print('begun', flush=True); Language.regex('.*a.{40}', states=1 << 31, milliseconds=2000)"
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "begun\n"
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
 
 
 def test_limits_and_options():
