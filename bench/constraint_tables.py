@@ -5,14 +5,12 @@
 usage: constraint_tables.py FOLDER [TOKENS.tiktoken]
 
 Writes FOLDER/<language>.dfa and, from a file of tiktoken, a token in base64 in each line, FOLDER/vocabulary. Needs
-the package unmask with its extra [constraints].
+the package unmask.
 """
 import base64
-import json
 import pathlib
 import sys
 
-from outlines_core import json_schema
 from unmask import constraints
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
@@ -54,7 +52,7 @@ def main():
     }
     schemas = {"person": PERSON, "record": RECORD, "order12": order(12, 4), "order26": order(26, 8), "order": order(60, 20)}
     for name, schema in schemas.items():
-        languages[name] = constraints.regex(json_schema.build_regex_from_schema(json.dumps(schema)), words, **options)
+        languages[name] = constraints.json_schema(schema, words, **options)
     for name, language in languages.items():
         constraints.save(language, folder / f"{name}.dfa")
     if len(sys.argv) > 2:

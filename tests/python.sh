@@ -35,7 +35,7 @@ echo "Installing transformers, diffusers 0.42.1, dlmserve 0.1.1 and ollada 0.3.0
 unmask_quietly "${pip[@]}" install 'transformers>=5.23,<5.24' 'huggingface_hub>=1.32' fastapi uvicorn prometheus-client
 unmask_quietly "${pip[@]}" install --no-deps diffusers==0.42.1 dlmserve==0.1.1 ollada==0.3.0
 unmask_quietly "${pip[@]}" install pillow importlib_metadata filelock requests pyyaml  # of diffusers and ollada
-unmask_quietly "${pip[@]}" install starlette httpx 'outlines-core>=0.2.11,<0.3' jsonschema rfc3339-validator  # of the server and schemas
+unmask_quietly "${pip[@]}" install starlette httpx jsonschema rfc3339-validator  # of the server and schemas
 
 # The Python files of a wheel, without its dependencies: name and version, its CPython and ABI. No engine runs here.
 python_files_of() {

@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes languages.js, the tables of the playground's menu: a page has no compiler of expressions.
+"""Writes languages.js, the tables of the playground's menu.
 
-usage: python3 examples/playground/languages.py     needs outlines-core
+usage: python3 examples/playground/languages.py     needs the package unmask
 """
 import base64
 import json
 import pathlib
-import sys
+import tempfile
+
+from unmask import constraints
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(HERE.parent / "bindings" / "python" / "src" / "unmask"))
-
-import _compile  # noqa: E402
-
 MEMBER = r'"[a-z]{1,8}":("[A-Za-z]{1,12}"|[0-9]{1,4})'
 LANGUAGES = {
     "a number": "[0-9]{1,4}",
@@ -26,8 +23,12 @@ LANGUAGES = {
 
 def main():
     out = []
+    words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b""], mask_token=256)
     for name, expression in LANGUAGES.items():
-        table = base64.b64encode(_compile.file_of(_compile.table_of(expression))).decode()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "table.dfa")
+            constraints.save(constraints.regex(expression, words), path)
+            table = base64.b64encode(path.read_bytes()).decode()
         out.append({"name": name, "expression": expression, "table": table})
     text = json.dumps(out, indent=1)
     (HERE / "languages.js").write_text(

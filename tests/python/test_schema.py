@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """JSON Schemas: strings drawn from the automaton of each are validated by the package jsonschema, or the schema is refused."""
-import array
 import itertools
 import json
 import random
 import re
+import signal
+import subprocess
+import sys
+import time
 from decimal import Decimal
 
 import numpy as np
 import pytest
 import unmask
-from unmask import _compile, _schema, constraints
+from unmask import constraints
+from unmask.constraints import DEAD, Language
 
-pytest.importorskip("outlines_core")
 jsonschema = pytest.importorskip("jsonschema")
 
 INTEGER, STRING = {"type": "integer"}, {"type": "string"}
@@ -43,7 +46,7 @@ KEPT = {
     "pattern and least length": {"type": "string", "pattern": "^a?.{1,2}[^,]*$", "minLength": 3},
     "pattern within": {"type": "string", "pattern": "[a-c]+"}, "any character": {"type": "string", "pattern": "^.+@x$"},
     "any but": {"type": "string", "pattern": "^[^,]{1,3}$"}, "alternatives": {"type": "string", "pattern": "^ab|cd$"},
-    "classes": {"type": "string", "pattern": r"^\S{2}\d\w\s\W[\d_]\D$"},
+    "classes": {"type": "string", "pattern": r"^[!-~]{2}\d\w[ -/][\d_][^\d\W]$"},
     **{"format " + f: {"type": "string", "format": f} for f in ("date", "time", "date-time", "uuid", "email", "hostname", "ipv4", "uri")},
     "enum": {"enum": ["a", 1, None, True, 'q"uote', "é", {"a.b": 1, 'c"d': [2]}, [1, 2]]}, "const": {"const": {"a+": "*"}},
     "enum of a type": {"type": "integer", "enum": ["a", 1]}, "enum and const": {"enum": [1, True, 2], "const": 1},
@@ -61,37 +64,34 @@ KEPT = {
     "reference": {"$defs": {"a/b": INTEGER}, **record({"x": {"$ref": "#/$defs/a~1b"}})},
     "list": {"$defs": {"n": record({"v": INTEGER, "next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}})}, "$ref": "#/$defs/n"},
     "tree": {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
+    "multiples without bounds": {"type": "integer", "multipleOf": 5}, "groups and a length": {"type": "string", "pattern": "^(a|b)+$", "minLength": 3},
+    "format and a length": {"type": "string", "format": "date", "minLength": 3}, "many lengths": {"type": "string", "pattern": "^a*b*c*d*$", "maxLength": 60},
+    "a quote": {"type": "string", "pattern": 'a"b'}, "a backslash": {"type": "string", "pattern": r"a\\b"},
+    "contains": {"type": "array", "contains": INTEGER}, "longer than its tuple": {"type": "array", "prefixItems": [INTEGER], "minItems": 2},
+    "required and not listed": {"type": "object", "properties": {"a": INTEGER}, "required": ["a", "b"]}, "a small object": {"type": "object", "maxProperties": 1},
+    "names by pattern": {"type": "object", "patternProperties": {"^x": INTEGER}}, "short names": {"type": "object", "propertyNames": {"maxLength": 2}},
+    "dependencies": {"type": "object", "properties": {"a": INTEGER, "b": STRING}, "dependentRequired": {"a": ["b"]}},
+    "one of numbers": {"oneOf": [INTEGER, {"type": "number", "minimum": 3}]}, "all of two": {"allOf": [INTEGER, {"minimum": 3}]},
+    "not": {"type": "integer", "not": {"const": 3}}, "if": {"type": "integer", "if": {"minimum": 3}, "then": {"multipleOf": 2}, "else": {"maximum": 1}},
+    "beside anyOf": {"type": "integer", "anyOf": [{"minimum": 7}, {"maximum": 3}]}, "enum and pattern": {"enum": ["a", "b"], "pattern": "a"},
+    "private use": {"type": "string", "pattern": "\ue002"}, "of some types": {"type": ["string", "integer"], "enum": ["a", 1, None]},
 }
 REFUSED = {
-    "/multipleOf: ": {"type": "integer", "multipleOf": 5}, "/minimum: must be finite": {"type": "number", "minimum": float("inf")},
-    "/maximum: must be finite": {"type": "integer", "maximum": float("nan")},
-    "/pattern: with a length": {"type": "string", "pattern": "^(a|b)+$", "minLength": 3}, "/format: is kept": {"type": "string", "format": "date", "minLength": 3},
-    "/pattern: its parts": {"type": "string", "pattern": "^a*b*c*d*$", "maxLength": 60}, "/pattern: lets a string have byte 0x22": {"type": "string", "pattern": 'a"b'},
-    "/pattern: lets a string have byte 0x5c": {"type": "string", "pattern": r"a\\b"}, "/pattern: ": {"type": "string", "pattern": "a)(b"},
-    "/pattern: [^] means": {"type": "string", "pattern": "[^]"}, "/format: must be one of": {"type": "string", "format": "ipv6"},
-    "/uniqueItems: ": {"type": "array", "uniqueItems": True}, "/contains: ": {"type": "array", "contains": INTEGER},
-    "/prefixItems: ": {"type": "array", "prefixItems": [INTEGER], "minItems": 2}, "/items: a list": {"type": "array", "items": [INTEGER]},
-    '/required: "b" must be': {"type": "object", "properties": {"a": INTEGER}, "required": ["a", "b"]},
-    "/minProperties: ": {"type": "object", "minProperties": 2}, "/maxProperties: ": {"type": "object", "maxProperties": 1},
-    "/patternProperties: ": {"type": "object", "patternProperties": {"^x": INTEGER}}, "/propertyNames: ": {"type": "object", "propertyNames": STRING},
-    "/dependentRequired: ": record({"a": INTEGER}, dependentRequired={"a": ["b"]}), "/oneOf: a value might": {"oneOf": [INTEGER, {"type": "number"}]},
-    "/oneOf: a value might obey": {"oneOf": [{"minimum": 3}, STRING]},
-    "/oneOf: a value": {"$defs": {"n": {"oneOf": [{"type": "object"}, {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}]}}, "$ref": "#/$defs/n"},
-    "/allOf: more than one": {"allOf": [INTEGER, {"minimum": 3}]}, "/not: ": {"type": "integer", "not": {"const": 3}}, "/if: ": {"if": {}, "then": {}},
-    "/properties/a/anyOf/1/not: ": record({"a": {"anyOf": [INTEGER, {"not": {}}]}}), "/type: this keyword": {"type": "integer", "anyOf": [INTEGER]},
-    "/pattern: this keyword": {"enum": ["a"], "pattern": "a"}, "/type: must be of": {"type": "float"}, "/$ref: '#/x' is no place": {"$ref": "#/x"},
-    "/$ref: must be a place": {"$ref": "https://x.y/z"}, "no finite JSON value": {"$ref": "#"}, "the schema: a schema must be": 3,
-    "which are in private use": {"const": "\ue0000\ue001"}, "U+E000 to U+E002": {"type": "string", "pattern": "\ue002"}, "/minLength: must be": {"type": "string", "minLength": -1}, "/minimum: must be": {"minimum": "3"},
-    "/enum: must be": {"enum": 3}, "/anyOf: must be": {"anyOf": []},
+    "the schema, line 1, column 31: expected a value": {"type": "number", "minimum": float("inf")},
+    "/pattern: column 2: ')' closes no group": {"type": "string", "pattern": "a)(b"}, "/pattern: column 1: look-ahead": {"pattern": "(?=a)"},
+    "/items/pattern: column 2: back references": {"items": {"pattern": r"a\1"}}, "/properties/a~1b/uniqueItems: is kept for items of at most 10": record({"a/b": {"type": "array", "uniqueItems": True}}),
+    "the schema: `minProperties` asks for several names": {"type": "object", "minProperties": 2}, "references and combinations lead to others": {"$ref": "#"},
+    "/type: must be object, array": {"type": "float"}, '/$ref: "#/x" is no place in this schema': {"$ref": "#/x"}, "/$ref: must be a place": {"$ref": "https://x.y/z"},
+    "the schema: a schema must be an object, true or false": 3, "/minLength: must be a whole number": {"type": "string", "minLength": -1},
+    "/minimum: must be a number": {"minimum": "3"}, "/enum: must be a list": {"enum": 3}, "the schema: no finite JSON value obeys it": {"anyOf": []},
 }
 
 
-def strings(table, count):
-    """Strings of a table, drawn at random; every string can be drawn."""
-    states, start = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
-    accepting, numbers = table[8 : 8 + states], array.array("I")
-    numbers.frombytes(table[8 + states :])
-    after = [{b: q for b, q in enumerate(numbers[256 * s : 256 * s + 256]) if q != _compile.DEAD} for s in range(states)]
+def strings(language, count):
+    """Strings of a language, drawn at random; every string can be drawn."""
+    table, accepting, start = language.table()
+    states = len(accepting)
+    after = [{b: q for b, q in enumerate(row) if q != DEAD} for row in table.tolist()]
     distance = {s: 0 for s in range(states) if accepting[s]}
     queue = list(distance)
     before = [[] for _ in range(states)]
@@ -122,11 +122,11 @@ def strings(table, count):
 def test_a_string_of_a_schema_obeys_it(name):
     schema = KEPT[name]
     validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
-    seen = set(strings(_compile.table_of_schema(json.dumps(schema), None), 150))
+    seen = set(strings(Language.json_schema(json.dumps(schema)), 150))
     for text in seen:
         assert validator.is_valid(json.loads(text)), text
     assert len(seen) > 10 or name in ("boolean", "null", "const", "enum", "enum of a type", "enum and const", "no items", "at most none",
-                                      "empty object", "alternatives", "one unique", "multiples", "range")
+                                      "empty object", "alternatives", "one unique", "multiples", "range", "enum and pattern", "of some types")
 
 
 @pytest.mark.parametrize("message", REFUSED)
@@ -160,8 +160,7 @@ def test_every_number_between_bounds_is_in_them_and_no_other():
             continue
         schema = {"type": "number", **({} if low is None else {"exclusiveMinimum" if above else "minimum": float(low)}),
                   **({} if high is None else {"exclusiveMaximum" if below else "maximum": float(high)})}
-        _, expressions, _ = _schema.kept(json.dumps(schema))
-        (expression,) = expressions.values()
+        language = Language.json_schema(json.dumps(schema))
         near = [of for of in (low, high) if of is not None]
         values = [x + Decimal(d) / scale for x in near for scale in (1, 10, 100, 1000, 10000) for d in range(-11, 12)]
         values += [Decimal(rng.randint(-20000, 20000)) / 10 ** rng.randint(0, 4) for _ in range(40)]
@@ -169,7 +168,7 @@ def test_every_number_between_bounds_is_in_them_and_no_other():
             within = (low is None or (value > low if above else value >= low)) and (high is None or (value < high if below else value <= high))
             for text in {format(value, "f"), f"{value:.5f}", f"{value:.1f}"}:
                 if Decimal(text) == value:
-                    assert (re.fullmatch(expression, text) is not None) == within, (schema, text, expression)
+                    assert language.accepts(text) == (within and text[:2] != "-0" or within and "." in text and value != 0), (schema, text)
 
 
 def test_a_string_of_a_pattern_and_a_length_obeys_both_and_no_other():
@@ -182,19 +181,122 @@ def test_a_string_of_a_pattern_and_a_length_obeys_both_and_no_other():
         if most is not None and most < least:
             continue
         schema = {"type": "string", "pattern": f"^{pattern}$", "minLength": least, **({} if most is None else {"maxLength": most})}
-        _, expressions, _ = _schema.kept(json.dumps({"anyOf": [schema, {"const": 3}]}))
-        kept = [e for e in expressions.values() if e.startswith('"')]
+        language = Language.json_schema(json.dumps({"anyOf": [schema, {"const": 3}]}))
         for text in texts:
             obeys = re.fullmatch(pattern, text) is not None and least <= len(text) <= (99 if most is None else most)
-            assert any(re.fullmatch(e, f'"{text}"') for e in kept) == obeys, (schema, text, kept)
+            assert language.accepts(f'"{text}"') == obeys, (schema, text)
 
 
 def test_a_schema_that_would_grow_without_bound_is_refused_in_time():
     words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
     names = [f"p{i}" for i in range(40)]
     bomb = {"$defs": {"n": {"type": "object", "properties": {n: {"$ref": "#/$defs/n"} for n in names}}}, "$ref": "#/$defs/n"}
-    with pytest.raises(ValueError, match="json_schema: (the automaton was not made within|it takes more than)"):
+    begin = time.monotonic()
+    with pytest.raises(ValueError, match="json_schema: .*(the limit `|the limit is 4096)"):
         constraints.json_schema(bomb, words, timeout=3.0, memory=1 << 29)
+    assert time.monotonic() - begin < 30
+
+
+HOSTILE = {
+    "an exponential expression": ("regex", ".*a.{40}"), "nested counts": ("regex", "((((a{0,1000}){0,1000}){0,1000}){0,1000})"),
+    "letters of any script": ("regex", r"\p{L}{1,100000}"), "groups": ("regex", "(" * 100_000),
+    "long letters": ("json_schema", {"type": "string", "pattern": r"^\p{L}*$", "maxLength": 200_000}),
+    "a long string": ("json_schema", {"type": "string", "minLength": 10**9}), "lists in lists": ("json_schema", '{"items":' * 100_000 + "1" + "}" * 100_000),
+    "constants": ("json_schema", {"enum": [{"a": i, "b": [i] * 5} for i in range(20_000)]}),
+    "properties": ("json_schema", {"type": "object", "properties": {f"p{i}": INTEGER for i in range(20_000)}}),
+    "patterns": ("json_schema", {"type": "object", "patternProperties": {f"a.{{{i}}}b": INTEGER for i in range(60)}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_text_is_refused_in_bounded_time_and_memory_while_others_run(name):
+    kind, given = HOSTILE[name]
+    program = f"""
+import json, resource, sys, threading, time
+from unmask import constraints
+words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
+ticks, done = [time.monotonic()], threading.Event()
+def run():
+    while not done.is_set():
+        time.sleep(0.001)
+        ticks.append(time.monotonic())
+threading.Thread(target=run).start()
+before, given = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, json.loads(sys.stdin.read())
+try:
+    constraints.{kind}(given, words, timeout=1.0)
+    message = ""
+except ValueError as error:
+    message = str(error)
+done.set()
+took = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(json.dumps([message[:200], max((b - a for a, b in zip(ticks, ticks[1:])), default=0), took / 1024]))
+"""
+    begin = time.monotonic()
+    made = subprocess.run([sys.executable, "-c", program], input=json.dumps(given), capture_output=True, text=True, timeout=120, check=True)
+    message, pause, megabytes = json.loads(made.stdout)
+    assert message.startswith(kind + ": ") and megabytes < 700 and time.monotonic() - begin < 40
+    assert pause < 1.0, pause  # a compilation of seconds lets other threads run
+
+
+def test_an_interrupted_compilation_ends_by_its_limits():
+    program = "from unmask import Language; print('begun', flush=True); Language.regex('.*a.{40}', states=1 << 31, milliseconds=2000)"
+    running = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout.readline() == "begun\n"
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+
+
+def test_limits_and_options():
+    words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
+    for wrong in ({"timeout": -1.0}, {"timeout": float("nan")}, {"memory": -1}):
+        with pytest.raises(ValueError, match="must be (seconds|bytes)"):
+            constraints.json_schema(True, words, **wrong)
+    with pytest.raises(ValueError, match="it takes over 50 ms"):
+        constraints.regex(".*a.{20}", words, timeout=0.05, memory=1 << 38)
+    with pytest.raises(ValueError, match="over 1000 positions"):
+        constraints.regex("a{2000}", words, memory=128_000)
+    assert constraints.regex("a+", words, timeout=None).accepts([97, 97])
+    long = {"type": "string", "maxLength": 4000}
+    with pytest.raises(ValueError, match="states, the limit is 4096"):
+        constraints.json_schema(long, words)
+    assert constraints.json_schema(long, words, longest=100).states < 20
+    for option, given, schema, text in [
+            ("closed_objects", False, record({"a": INTEGER}), '{"a":1,"b":2}'), ("unicode_escapes", True, STRING, r'"\u0001"'),
+            ("integer_fractions", True, INTEGER, "1.0"), ("any_depth", 4, {}, "[[[[]]]]"), ("whitespace", "[ \n]*", record({"a": INTEGER}), '{\n  "a": 1\n}'),
+            ("recursion", 5, {"type": "array", "items": {"$ref": "#"}}, "[[[[[]]]]]")]:
+        usual, with_option = constraints.json_schema(schema, words), constraints.json_schema(schema, words, **{option: given})
+        assert with_option.accepts(list(text.encode())) and not usual.accepts(list(text.encode())), option
+    with pytest.raises(ValueError, match="/format"):
+        constraints.json_schema({"format": "x"}, words, refuse_unknown_formats=True)
+    with pytest.raises(ValueError, match="whitespace"):
+        constraints.json_schema({}, words, whitespace="x")
+    for depth in (1, 2, 5):
+        language = constraints.json_object(words, depth=depth)
+        nested = '{"a":' * (depth - 1) + '{"b":0' + "}" * depth
+        assert language.accepts(list(nested.encode())) and not language.accepts(list(f'{{"a":{nested}}}'.encode()))
+
+
+def test_a_language_has_a_table_and_a_constraint():
+    language = Language.regex("(ab)+", search=False)
+    table, accepting, start = language.table()
+    assert language.states == len(accepting) == len(table) and table.dtype == np.uint32 and accepting.dtype == np.uint8
+    words = constraints.vocabulary(token_bytes=[b"a", b"b", b"ab", b"", b""], mask_token=3, eos_token=4)
+    at_once, by_table = language.constraint(words), unmask.Constraint(table, accepting, words, start=start)
+    for tokens in itertools.product(range(3), repeat=4):
+        text = b"".join([b"a", b"b", b"ab"][t] for t in tokens)
+        assert at_once.accepts(tokens) == by_table.accepts(tokens) == language.accepts(text) == (text == b"ab" * (len(text) // 2))
+    assert Language.regex("b", search=True).accepts("abc") and not Language.regex("b").accepts("abc")
+    assert Language.regex('"', json_string=True).accepts(r'"\""') and Language.json_schema(b"true").accepts(b"[]")
+    with pytest.raises(ValueError, match="column 1: "):
+        Language.regex("(")
+    with pytest.raises(ValueError, match="not UTF-8 at byte 2"):
+        Language.regex("a\ud800")
+    for given in (3, None, ["a"]):
+        with pytest.raises(TypeError, match="expression must be str or bytes, got "):
+            Language.regex(given)
+    with pytest.raises(TypeError, match="schema must be str or bytes, got dict"):
+        Language.json_schema({})
 
 
 def test_a_decode_obeys_bounds():

@@ -431,7 +431,6 @@ class Letters:
 
 @pytest.mark.parametrize("policy", ["tokens_per_step(3)", "threshold(0.3)", "at_random + tokens_per_step(2)"])
 def test_answers_obey_a_language_over_blocks(policy):
-    pytest.importorskip("outlines_core")
     given = [Request([30] * n, tokenizer=Letters(), policy=policy, regex="(ab|cde){8,}f") for n in (5, 16, 27)]
     free = Request([30] * 5, tokenizer=Letters(), policy=policy)
     served([*given, free], random_logits)
@@ -453,7 +452,6 @@ class Digits(Letters):
 
 
 def test_an_answer_obeys_a_json_schema():
-    pytest.importorskip("outlines_core")
     given = [Request([30] * n, tokenizer=Digits(), json_schema=json.dumps({"type": "integer"}), policy="threshold(0.3)")
              for n in (5, 16)]
     served(given, random_logits)

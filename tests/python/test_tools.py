@@ -2,6 +2,7 @@
 """Tools of chats: OpenAI's client against the server, calls in their formats, and what is refused."""
 import json
 import time
+import types
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ pytest.importorskip("uvicorn", reason='pip install "unmask[server]"')
 openai = pytest.importorskip("openai")
 httpx = pytest.importorskip("httpx")
 jsonschema = pytest.importorskip("jsonschema")
-pytest.importorskip("outlines_core")
 
 from test_serve import Slow, serving  # noqa: E402
 from unmask import _tags, constraints  # noqa: E402
@@ -339,7 +339,7 @@ SPECS = [
 @pytest.mark.parametrize("spec", SPECS, ids=range(len(SPECS)))
 def test_languages_of_tags_are_those_of_a_naive_reader(spec):
     spec = dict(spec)
-    words = _tags._single_bytes()
+    words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
     schema = {"type": "integer", "minimum": 0, "maximum": 99}
     tags = [_tags.Tag(begin, schema, end, "x") for begin, end in spec["tags"]]
     given = {name: spec[name] for name in ("between", "least", "several", "opening", "closing") if name in spec}
@@ -360,7 +360,7 @@ def test_languages_of_tags_are_those_of_a_naive_reader(spec):
 
 
 def test_structural_tags():
-    words = _tags._single_bytes()
+    words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
     spec = {"type": "structural_tag", "structures": [{"begin": "<f=get>", "schema": PERSON, "end": "</f>"}], "triggers": ["<f="]}
     for given in (spec, json.dumps(spec)):
         made = _tags.structural_tag(given, words)
@@ -380,8 +380,9 @@ def test_structural_tags():
 
 def test_a_language_of_calls_is_compiled_once(monkeypatch):
     made = []
-    compiled = constraints.json_schema
-    monkeypatch.setattr(constraints, "json_schema", lambda *a, **k: made.append(a) or compiled(*a, **k))
+    compiled = constraints.Language.json_schema
+    counting = types.SimpleNamespace(json_schema=lambda *a, **k: made.append(a) or compiled(*a, **k))
+    monkeypatch.setattr(_tags, "Language", counting)
     with serving(Bytes("x")) as server:
         for _ in range(3):
             asked(server)
@@ -414,7 +415,7 @@ def function(**members):
     ({"tools": function(parameters={"type": "array"})}, "tools[0].function.parameters", "must be a schema of type object"),
     ({"tools": function(returns={})}, "tools[0].function.returns", "tools[0].function.returns is not supported"),
     ({"tools": TOOLS + function(parameters={"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}})},
-     "tools[2].function.parameters", "/properties/a/uniqueItems: this keyword is not kept"),
+     "tools[2].function.parameters", "/properties/a/uniqueItems: is kept for items of at most 10 constants"),
     ({"tools": function(name="\ud800")}, "tools[0].function.name", "1 to 64 letters"),
     ({"tools": function(description="\ud800")}, "tools", "tools must be Unicode"),
     ({"tool_choice": "any"}, "tool_choice", "tool_choice must be none, auto, required, or an object"),

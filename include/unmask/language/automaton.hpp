@@ -19,8 +19,8 @@ namespace UNMASK_NAMESPACE::language {
 struct compile_limits {
   /// Most states of any automaton on the way.
   std::uint32_t states = 262'144;
-  /// Most positions of a nondeterministic automaton, and members of the sets of one that is made
-  /// deterministic; about 40 bytes each.
+  /// Most positions and runs of a nondeterministic automaton, members of the sets of one that is
+  /// made deterministic, and runs of any automaton; at most 50 bytes each.
   std::uint32_t positions = 8'000'000;
   /// Longest time in milliseconds, looked at every few microseconds.
   std::uint32_t milliseconds = 10'000;

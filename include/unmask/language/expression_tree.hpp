@@ -346,6 +346,9 @@ class expression_reader {
     std::string name;
     while (peek() != no_code && peek() != '}') {
       name += utf8_of(codes_[at_++]);
+      if (name.size() > 80) {
+        fail("the name of this property is longer than any", begin);
+      }
     }
     if (!take('}')) {
       fail("the name of this property does not end", begin);

@@ -41,7 +41,7 @@ class nfa {
   std::uint32_t add() {
     runs_.emplace_back();
     free_.emplace_back();
-    left_->check_positions(runs_.size());
+    left_->check_positions(++count_);
     return static_cast<std::uint32_t>(runs_.size() - 1);
   }
   /// A move without a symbol.
@@ -51,14 +51,16 @@ class nfa {
   /// A move by the symbols first .. last.
   void arc(std::uint32_t from, std::uint32_t first, std::uint32_t last, std::uint32_t to) {
     runs_[from].push_back({first, last, to});
+    left_->check_positions(++count_);
   }
   /// A copy of an automaton between two states.
   void put(const automaton& a, std::uint32_t from, std::uint32_t to) {
     const auto base = static_cast<std::uint32_t>(runs_.size());
     for (std::uint32_t s = 0; s < a.states(); ++s) {
       std::vector<run>& runs = runs_[add()];
-      runs.reserve(a.runs[s].size());
       left_->spend(a.runs[s].size());
+      left_->check_positions(count_ += a.runs[s].size());
+      runs.reserve(a.runs[s].size());
       for (const run& r : a.runs[s]) {
         runs.push_back({r.first, r.last, r.next + base});
       }
@@ -84,6 +86,7 @@ class nfa {
  private:
   std::vector<std::vector<run>> runs_;
   std::vector<std::vector<free_move>> free_;
+  std::size_t count_ = 0;  // of states and runs
   budget* left_;
 };
 

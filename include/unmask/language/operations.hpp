@@ -198,6 +198,7 @@ class symbol_classes {
   {
     const symbol_classes classes(a, left);
     std::vector<std::uint32_t> seen(classes.count(), dead_state);
+    std::size_t moves = 0;
     for (std::uint32_t s = 0; s < states; ++s) {
       for (const run& r : a.runs[s]) {
         classes.for_each(r, [&](std::uint32_t c) {
@@ -205,9 +206,11 @@ class symbol_classes {
           if (seen[c] != s) {
             seen[c] = s;
             into[r.next].push_back({c, s});
+            ++moves;
           }
         });
       }
+      left.check_positions(moves / 4);  // of 8 bytes
     }
   }
   // Blocks of states are runs of `elements`; those that are marked stand first.
@@ -329,6 +332,7 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
   };
   state_of(a.start, b.start);
   const std::vector<run> nothing;
+  std::size_t count = 0;
   for (std::uint32_t s = 0; s < out.states(); ++s) {
     const auto [p, q] = pairs[s];
     const std::vector<run>& of_a = p == dead_state ? nothing : a.runs[p];
@@ -363,6 +367,7 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
       j += j < of_b.size() && of_b[j].last < at ? 1U : 0U;
     }
     join(runs);
+    left.check_positions(count += runs.size());
     out.runs[s] = std::move(runs);
   }
   return minimise(out, left);

@@ -89,6 +89,7 @@ class text_bytes {
       at->second = add_state(bytes_);
       bytes_.runs.back() = runs;
       left_.check_states(bytes_.states());
+      left_.check_positions(count_ += runs.size());
     }
     return at->second;
   }
@@ -216,6 +217,7 @@ class text_bytes {
   bool has_unicode_escapes_;
   std::uint32_t end_ = dead_state;
   automaton bytes_;
+  std::size_t count_ = 0;  // of runs
   std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, hash_of_numbers> states_;
 };
 

@@ -224,6 +224,9 @@ TEST(expression, is_refused_with_the_column) {
       {"\\u{110000}", 1, "a code point is at most 10FFFF"},
       {"a\\", 2, "'\\' escapes nothing"},
   };
+  const std::string long_name = "\\p{" + std::string(10'000, 'L') + "}";
+  EXPECT_EQ(compile_expression(long_name).refused->message,
+            "column 1: the name of this property is longer than any");
   for (const refusal_of& r : refusals) {
     const compiled got = compile_expression(r.expression);
     ASSERT_FALSE(got) << r.expression;
@@ -258,6 +261,11 @@ TEST(expression, obeys_its_limits) {
   few.limits.positions = 1000;
   EXPECT_EQ(compile_expression("a{1000}", few).refused->message,
             "it needs over 1000 positions, the limit `positions`");
+  few = {};
+  few.limits.positions = 50'000;  // a letter of any script has 657 runs
+  EXPECT_EQ(compile_expression("\\p{L}{100}", few).refused->message,
+            "it needs over 50000 positions, the limit `positions`");
+  EXPECT_TRUE(compile_expression("[a-z]{100}", few));
   few = {};
   few.limits.milliseconds = 20;
   few.limits.states = few.limits.positions = 0xFFFFFFFF;

@@ -144,6 +144,16 @@ TEST(schema, costs_what_its_automaton_costs) {
   EXPECT_TRUE(compile_schema(words + "]}", options));
 }
 
+TEST(schema, counts_the_runs_of_products) {
+  schema_options options;
+  options.limits.positions = 50'000;
+  const compiled got =
+      compile_schema(R"({"type":"string","pattern":"^\\p{L}*$","maxLength":100})", options);
+  ASSERT_FALSE(got);
+  EXPECT_NE(got.refused->message.find("over 50000 positions"), std::string::npos);
+  EXPECT_TRUE(compile_schema(R"({"type":"string","pattern":"^[a-z]*$","maxLength":100})", options));
+}
+
 TEST(schema, is_refused_with_the_place) {
   struct refusal_of {
     std::string_view schema;

@@ -32,14 +32,6 @@ table_of(const table_of_states& next, const bytes_of_states& accepting, std::uin
           start};
 }
 
-[[nodiscard]] shared_language lifted(unmask::byte_table table,
-                                     const unmask::vocabulary& words,
-                                     const unmask::constraint_limits& l) {
-  const without_gil others;
-  unmask::constraint c(table.view(), words, l);
-  return std::make_shared<language>(language{std::move(c), std::move(table)});
-}
-
 [[nodiscard]] unmask::constraint_limits limits_of(std::uint32_t states, std::size_t bytes) {
   return {.states = states, .bytes = bytes};
 }
@@ -108,7 +100,8 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
                        std::uint32_t start,
                        std::uint32_t states,
                        std::size_t memory) {
-             return lifted(table_of(next, accepting, start), vocabulary, limits_of(states, memory));
+             unmask::byte_table table = table_of(next, accepting, start);
+             return lifted([&] { return std::move(table); }, vocabulary, limits_of(states, memory));
            }),
            "next"_a,
            "accepting"_a,
@@ -161,10 +154,10 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
              const unmask::vocabulary& vocabulary,
              std::uint32_t states,
              std::size_t memory) {
-            return lifted(
-                unmask::read_byte_table(path, std::max(65536U, 4 * std::min(states, 1U << 20U))),
-                vocabulary,
-                limits_of(states, memory));
+            const std::uint32_t most = std::max(65536U, 4 * std::min(states, 1U << 20U));
+            return lifted([&] { return unmask::read_byte_table(path, most); },
+                          vocabulary,
+                          limits_of(states, memory));
           },
           "path"_a,
           "vocabulary"_a,

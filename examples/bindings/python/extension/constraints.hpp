@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "gil.hpp"
+
 namespace unmask_python {
 
 namespace nb = nanobind;
@@ -21,6 +23,16 @@ struct language {
   unmask::constraint lifted;
   std::optional<unmask::byte_table> table;
 };
+
+/// The table that `make` returns, lifted to the tokens of a vocabulary while other threads run.
+template <class Make>
+[[nodiscard]] std::shared_ptr<language>
+lifted(const Make& make, const unmask::vocabulary& words, const unmask::constraint_limits& limits) {
+  const without_gil others;
+  unmask::byte_table table = make();
+  unmask::constraint c(table.view(), words, limits);
+  return std::make_shared<language>(language{std::move(c), std::move(table)});
+}
 
 /// A field of an answer, as Python gives it.
 struct field {

@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "calibrator.hpp"
 #include "constraints.hpp"
+#include "languages.hpp"
 #include "policy_parts.hpp"
 #include "read.hpp"
 #include "repr.hpp"
@@ -714,6 +715,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::without_gil::wait_at_exit();
   unmask_python::bind_values(m);
   unmask_python::bind_constraints(m);
+  unmask_python::bind_languages(m);
   unmask_python::bind_session(m);
   unmask_python::bind_requirements(m);
   unmask_python::bind_calibrator(m);

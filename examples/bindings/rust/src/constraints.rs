@@ -7,7 +7,7 @@ use crate::{c_options, c_text, check, index, invalid, sys, Options, Result};
 /// The bytes of each token of a model.
 #[derive(Debug)]
 pub struct Vocabulary {
-    raw: NonNull<sys::unmask_vocabulary>,
+    pub(crate) raw: NonNull<sys::unmask_vocabulary>,
 }
 
 impl Vocabulary {
@@ -53,7 +53,9 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    fn made(make: impl FnOnce(*mut *mut sys::unmask_constraint) -> sys::unmask_status) -> Result<Constraint> {
+    pub(crate) fn made(
+        make: impl FnOnce(*mut *mut sys::unmask_constraint) -> sys::unmask_status,
+    ) -> Result<Constraint> {
         let mut raw = null_mut();
         check(make(&mut raw))?;
         Ok(Constraint { raw: NonNull::new(raw).expect("a constraint that was made") })

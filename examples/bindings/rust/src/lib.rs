@@ -33,12 +33,14 @@ use std::ptr::{null, null_mut, NonNull};
 
 mod calibrator;
 mod constraints;
+mod languages;
 mod rows;
 pub mod sys;
 mod values;
 
 pub use calibrator::Calibrator;
 pub use constraints::{ByteAutomaton, ConstrainedField, Constraint, Vocabulary};
+pub use languages::{Expressions, Language, Limits, Schemas};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! `<unmask/c_api.h>`, `<unmask/c_layers.h>` and `<unmask/c_constraints.h>`, declaration by declaration. Their comments are there.
+//! `<unmask/c_api.h>`, `<unmask/c_layers.h>`, `<unmask/c_constraints.h>` and `<unmask/c_language.h>`, declaration by
+//! declaration. Their comments are there.
 #![allow(non_camel_case_types)]
 
 use std::os::raw::{c_char, c_void};
@@ -23,6 +24,16 @@ pub const HOST: i32 = 0;
 pub const NO_FILES: u32 = 1;
 pub const CAUSAL_ATTENTION: u32 = 2;
 pub const SHADOW_ATTENTION: u32 = 4;
+
+pub const EXPRESSION: i32 = 0;
+pub const JSON_SCHEMA: i32 = 1;
+pub const SEARCH: u32 = 1;
+pub const STRICT: u32 = 2;
+pub const JSON_STRING: u32 = 4;
+pub const UNICODE_ESCAPES: u32 = 8;
+pub const OPEN_OBJECTS: u32 = 16;
+pub const INTEGER_FRACTIONS: u32 = 32;
+pub const REFUSE_UNKNOWN_FORMATS: u32 = 64;
 
 /// A session: slots that decode with one policy. Opaque.
 #[repr(C)]
@@ -111,6 +122,26 @@ pub struct unmask_byte_automaton {
     pub accepting: *const u8,
     pub start: u32,
     pub reserved: u32,
+}
+
+/// A language: a deterministic automaton over bytes. Opaque.
+#[repr(C)]
+pub struct unmask_language {
+    _private: [u8; 0],
+}
+
+#[repr(C)]
+pub struct unmask_language_options {
+    pub struct_size: u32,
+    pub flags: u32,
+    pub states: u32,
+    pub positions: u32,
+    pub milliseconds: u32,
+    pub any_depth: u32,
+    pub recursion: u32,
+    pub reserved: u32,
+    pub longest: u64,
+    pub whitespace: *const c_char,
 }
 
 #[repr(C)]
@@ -370,6 +401,33 @@ extern "C" {
         tokens: *const i32,
         count: i32,
         accepts: *mut i32,
+    ) -> unmask_status;
+    pub fn unmask_language_new(
+        kind: i32,
+        text: *const c_char,
+        size: usize,
+        options: *const unmask_language_options,
+        language: *mut *mut unmask_language,
+    ) -> unmask_status;
+    pub fn unmask_language_free(language: *mut unmask_language);
+    pub fn unmask_language_states(language: *const unmask_language) -> u32;
+    pub fn unmask_language_accepts(
+        language: *const unmask_language,
+        text: *const c_char,
+        size: usize,
+        accepts: *mut i32,
+    ) -> unmask_status;
+    pub fn unmask_language_table(
+        language: *const unmask_language,
+        next: *mut u32,
+        accepting: *mut u8,
+        automaton: *mut unmask_byte_automaton,
+    ) -> unmask_status;
+    pub fn unmask_language_constraint(
+        language: *const unmask_language,
+        vocabulary: *const unmask_vocabulary,
+        limits: *const unmask_constraint_limits,
+        constraint: *mut *mut unmask_constraint,
     ) -> unmask_status;
     pub fn unmask_constraint_state(
         session: *mut unmask_session,

@@ -29,6 +29,7 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_segment>(), 64);
     assert_eq!(size_of::<sys::unmask_request>(), 24);
     assert_eq!(size_of::<sys::unmask_logits>(), 40);
+    assert_eq!(size_of::<sys::unmask_language_options>(), 48);
     assert_eq!(size_of::<sys::unmask_commit>(), 36);
     assert_eq!(size_of::<sys::unmask_candidate>(), 56);
     assert_eq!(size_of::<sys::unmask_probability>(), 24);
@@ -740,4 +741,59 @@ fn fields_of_an_answer_have_languages_of_their_own() {
 
     let both = Sequence { constraint: Some(&language), fields: &open, ..Sequence::default() };
     refused(s.start(0, vec![0; 3], &both), ErrorKind::InvalidArgument, &["constraint and fields"]);
+}
+
+#[test]
+fn languages_compile_under_limits_to_constraints() {
+    use unmask::{Expressions, Language, Limits, Schemas};
+
+    let even = Language::expression("(ab)+", &Expressions::default()).unwrap();
+    assert_eq!(even.states(), 3);
+    assert!(even.accepts(b"abab") && !even.accepts(b"aba") && !even.accepts(b""));
+    let within =
+        Language::expression("b", &Expressions { search: true, ..Expressions::default() }).unwrap();
+    assert!(within.accepts(b"abc") && !within.accepts(b"ac"));
+    let quoted = Expressions { json_string: true, ..Expressions::default() };
+    assert!(Language::expression("\"", &quoted).unwrap().accepts(br#""\"""#));
+
+    let schema = r#"{"type":"object","properties":{"age":{"type":"integer"}},"required":["age"]}"#;
+    let person = Language::json_schema(schema, &Schemas::default()).unwrap();
+    assert!(person.accepts(br#"{"age": 73}"#) && !person.accepts(br#"{"age":73,"b":1}"#));
+    let packed = Schemas { whitespace: Some(""), closed_objects: false, ..Schemas::default() };
+    let open = Language::json_schema(schema, &packed).unwrap();
+    assert!(!open.accepts(br#"{"age": 73}"#) && open.accepts(br#"{"age":73,"b":1}"#));
+
+    let refused = |r: unmask::Result<Language>| match r {
+        Err(Error { kind: ErrorKind::InvalidArgument, message }) => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused(Language::expression("[0-9]{4}-(\\d", &Expressions::default())),
+        "column 10: this group is not closed"
+    );
+    let bad = r#"{"properties":{"a/b":{"minimum":"x"}}}"#;
+    let message = refused(Language::json_schema(bad, &Schemas::default()));
+    assert!(message.starts_with("/properties/a~1b/minimum: "), "{message}");
+    let few = Limits { states: 100, ..Limits::default() };
+    let message = refused(Language::expression(
+        "a{200}",
+        &Expressions { limits: few, ..Expressions::default() },
+    ));
+    assert!(message.contains("100 states"), "{message}");
+    refused(Language::json_schema("{", &Schemas { whitespace: Some("\0"), ..Schemas::default() }));
+
+    let o = Options {
+        vocab: 4,
+        mask_token: 2,
+        eos_token: Some(3),
+        length: 1,
+        window: 1,
+        ..Options::default()
+    };
+    let words = unmask::Vocabulary::new(&["a", "b", "", "$"], &o, &[]).unwrap();
+    let constraint = even.constraint(&words).unwrap();
+    drop(even);
+    assert!(
+        constraint.accepts(&[0, 1, 0, 1, 3]).unwrap() && !constraint.accepts(&[0, 1, 0]).unwrap()
+    );
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import tempfile
 import time
 from typing import Any, Iterable, Sequence
 
@@ -13,9 +11,10 @@ import numpy as np
 
 from . import constraints
 from ._refused import RefusedAt
-from ._unmask import Constraint, Vocabulary
+from ._unmask import Constraint, Language, Vocabulary
 
 _MOST_STATES = 1 << 15  # over bytes
+_TOO_MANY = f"the tags need more than {_MOST_STATES} states over bytes: give fewer or smaller schemas"
 _DEAD = int(constraints.DEAD)
 
 
@@ -154,7 +153,10 @@ class _Automaton:
         try:
             if (seconds := left()) <= 0:
                 raise ValueError("the automaton was not made in time: give fewer or smaller schemas")
-            table, accepting, start = _table(constraints.json_schema(tag.schema, _single_bytes(), timeout=seconds))
+            made = Language.json_schema(json.dumps(tag.schema), milliseconds=int(1000 * seconds))
+            if self._count + made.states > _MOST_STATES:
+                raise ValueError(_TOO_MANY)
+            table, accepting, start = made.table()
         except ValueError as error:
             raise RefusedAt(tag.place, str(error)) from None
         first = self._add(table)
@@ -225,7 +227,7 @@ class _Automaton:
                     continue
                 if after not in numbers:
                     if len(numbers) == _MOST_STATES:
-                        raise ValueError(f"the tags need more than {_MOST_STATES} states over bytes: give fewer or smaller schemas")
+                        raise ValueError(_TOO_MANY)
                     numbers[after] = len(numbers)
                     queue.append(after)
                 row[which.reshape(-1) == i] = numbers[after]
@@ -245,32 +247,3 @@ def _trie(texts: Sequence[str]) -> tuple[list[bytes], list[dict[int, int]]]:
                 rows.append({})
             node = rows[node][byte]
     return nodes, rows
-
-
-_bytes: list[Vocabulary] = []
-
-
-def _single_bytes() -> Vocabulary:
-    """A vocabulary with a token for each byte: what is lifted to it has the automaton over bytes."""
-    if not _bytes:
-        _bytes.append(constraints.vocabulary(
-            token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], vocab=258, mask_token=256, eos_token=257))
-    return _bytes[0]
-
-
-def _table(constraint: Constraint) -> tuple[np.ndarray, np.ndarray, int]:
-    """The automaton over bytes of a constraint: next states, which of them accept, the start."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "language.dfa")
-        constraints.save(constraint, path)
-        with open(path, "rb") as file:
-            data = file.read()
-    states, start = (int.from_bytes(data[i : i + 4], "little") for i in (12, 16))
-    table, accepting, at = np.full((states, 256), _DEAD, np.uint32), np.zeros(states, np.uint8), 20
-    for state in range(states):
-        accepting[state], runs = data[at], int.from_bytes(data[at + 1 : at + 3], "little")
-        at += 3
-        for _ in range(runs):
-            table[state, data[at] : data[at + 1] + 1] = int.from_bytes(data[at + 2 : at + 6], "little")
-            at += 6
-    return table, accepting, start

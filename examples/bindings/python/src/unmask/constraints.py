@@ -1,36 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Answers that obey a JSON Schema, a regular expression or a list of choices, in any order of commits.
 
-    from unmask import constraints                       # pip install "unmask[constraints]"
+    from unmask import constraints
 
     words = constraints.vocabulary(tokenizer)            # once a model
     person = constraints.json_schema(Person.model_json_schema(), words)
     session.start(0, tokens, prompt_length=n, constraint=person)
 
 Every answer that ends by itself is then a string of the language, padded with EOS tokens, whatever the
-policy and the logits. outlines-core compiles expressions and schemas; choice() and the automata of
-unmask.Constraint need nothing.
+policy and the logits. Language compiles expressions and schemas, in this package; the functions here lift what it
+makes to the tokens of a vocabulary.
 """
 from __future__ import annotations
 
 import collections
 import json
-import pathlib
-import subprocess
-import sys
 import threading
 import weakref
 from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from . import _compile, _schema, _token_bytes
-from ._unmask import Constraint, Field, Vocabulary
+from . import _token_bytes
+from ._unmask import Constraint, Field, Language, Vocabulary
 
-__all__ = ["Constraint", "Field", "Vocabulary", "choice", "from_transitions", "json_object", "json_schema", "read", "regex", "save",
-           "vocabulary"]
+__all__ = ["Constraint", "Field", "Language", "Vocabulary", "choice", "from_transitions", "json_object", "json_schema", "read", "regex",
+           "save", "vocabulary"]
 
-DEAD = _compile.DEAD
+DEAD = 0xFFFFFFFF
 """The state after a byte that no string has there, in the tables of unmask.Constraint."""
 
 _of_tokenizers: Any = weakref.WeakKeyDictionary()
@@ -83,44 +80,65 @@ def regex(
     expression: str,
     vocabulary: Vocabulary,
     *,
+    search: bool = False,
     states: int = 4096,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
-    """Strings that match a regular expression from their beginning to their end.
+    """Strings that match a regular expression from their beginning to their end; with `search`, that have a match in them.
 
-    The syntax is that of the Rust crate regex-automata: no look-around, no back references, and `\\d` is a
-    digit of any script. A `^` at the beginning and a `$` at the end change nothing, and may stand nowhere else.
-    `states` limits the automaton. The expression is compiled in a process of its own
-    that takes at most `timeout` seconds and `memory` bytes, because a request's may take any amount; with
-    None it is compiled in this one. Results are kept, the latest 16.
+    The syntax is that of ECMA-262 with flag u, as JSON Schema has it: `\\d` is 0 to 9, and look-around, back
+    references and `\\b` are refused, with their column. `states` limits the automaton, `timeout` the seconds of its
+    compilation and `memory` its bytes, about, because an expression of a request may take any amount; other threads
+    run meanwhile. Results are kept, the latest 16.
     """
     if not isinstance(expression, str):
         raise TypeError(f"expression must be str, got {type(expression).__name__}")
-    return _lifted("regex", expression, vocabulary, states, timeout, memory)
+    return _lifted("regex", expression, vocabulary, states, _limits(timeout, memory), {"search": search})
 
 
 def json_schema(
-    schema: str | dict[str, Any] | type,
+    schema: str | bool | dict[str, Any] | type,
     vocabulary: Vocabulary,
     *,
     whitespace: str | None = None,
+    any_depth: int = 2,
+    recursion: int = 3,
+    longest: int = 0,
+    closed_objects: bool = True,
+    unicode_escapes: bool = False,
+    integer_fractions: bool = False,
+    refuse_unknown_formats: bool = False,
     states: int = 4096,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
-    """JSON that obeys every keyword of a schema: a dict, its text, or a class of pydantic.
+    """JSON that obeys every keyword of a schema, of draft 2020-12 or 7: a dict, its text, or a class of pydantic.
 
-    A keyword that is not kept is refused with its place (ValueError); the page on constraints lists those that are.
-    Properties stand in the order of the schema. `whitespace` is an expression for the space between
-    elements, `[ ]?` by default. A layout that the model would not write itself keeps the syntax and may
-    lose the contents, so allow what the model writes. A length of strings in the hundreds counts every
-    character and needs as many states: leave maxLength out. A reference is followed within itself three times.
+    A keyword that is not kept is refused with its place (ValueError). Properties stand in the order of the schema.
+
+    whitespace              an expression for the space between elements, `[ ]?` by default. A layout that the model would
+                            not write itself keeps the syntax and may lose the contents, so allow what the model writes
+    any_depth               how deep a value is nested that the schema says nothing about
+    recursion               how often a schema is entered in itself
+    longest                 bytes of the longest answer, if they are known: a maxLength that none reaches costs nothing
+    closed_objects          no names but those of `properties`, where nothing says more
+    unicode_escapes         characters below U+0020 without a short escape, too, as \\u001f
+    integer_fractions       1.0 is an integer, too
+    refuse_unknown_formats  a format that is not known is an error, and not an annotation
+
+    `states`, `timeout` and `memory` are those of regex(). A length of strings counts every character, with nine states
+    for each: leave a long maxLength out, or give `longest`.
     """
     if hasattr(schema, "model_json_schema"):
         schema = schema.model_json_schema()
+    options = {
+        "any_depth": any_depth, "recursion": recursion, "longest": longest, "closed_objects": closed_objects,
+        "unicode_escapes": unicode_escapes, "integer_fractions": integer_fractions,
+        "refuse_unknown_formats": refuse_unknown_formats, **({} if whitespace is None else {"whitespace": whitespace}),
+    }
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    return _lifted("json_schema", (text, whitespace), vocabulary, states, timeout, memory)
+    return _lifted("json_schema", text, vocabulary, states, _limits(timeout, memory), options)
 
 
 def json_object(
@@ -132,13 +150,14 @@ def json_object(
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
-    """Any JSON object whose objects and arrays are nested at most `depth` deep, 1 to 3.
+    """Any JSON object whose objects and arrays are nested at most `depth` deep.
 
-    JSON of any depth is no regular language; each level takes four times the states.
+    JSON of any depth is no regular language; each level takes twice the states.
     """
-    if not isinstance(depth, int) or not 1 <= depth <= 3:
-        raise ValueError(f"depth must be in [1, 3], got {depth}")
-    return _lifted("json_object", _schema.any_json(depth, whitespace)["object"], vocabulary, states, timeout, memory)
+    if not isinstance(depth, int) or depth < 1:
+        raise ValueError(f"depth must be at least 1, got {depth}")
+    return _lifted("json_object", '{"type": "object"}', vocabulary, states, _limits(timeout, memory),
+                   {"any_depth": depth, "whitespace": whitespace})
 
 
 def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 4096) -> Constraint:
@@ -178,7 +197,7 @@ def from_transitions(
     `accepting` are the states in which a string may end. EOS tokens then follow by themselves: transitions of
     EOS tokens are left out. An Index of outlines-core has get_transitions(), get_initial_state() and
     get_final_states(); up to 0.2.14 it leaves out a token after which a whole string is not whole any more
-    (the second a of abab in (ab)+), which regex() does not.
+    (the second a of abab in (ab)+).
     """
     ends = set(accepting)
     named = {start, *ends, *transitions, *(n for by in transitions.values() for n in by.values())}
@@ -217,64 +236,32 @@ _kept: collections.OrderedDict[Any, tuple[Constraint, Vocabulary]] = collections
 _lock = threading.Lock()
 
 
-def _core() -> Any:
-    try:
-        import outlines_core
-        import outlines_core.json_schema
-    except ImportError:
-        raise ImportError('unmask.constraints needs outlines-core: pip install "unmask[constraints]"') from None
-    return outlines_core
+def _limits(timeout: float | None, memory: int) -> dict[str, Any]:
+    """The limits of a compilation: seconds, and about how many bytes."""
+    if timeout is not None and not timeout >= 0:
+        raise ValueError(f"timeout must be seconds, at least 0, or None, got {timeout}")
+    if memory < 0:
+        raise ValueError(f"memory must be bytes, at least 0, got {memory}")
+    most = (1 << 32) - 1
+    return {"milliseconds": most if timeout is None else int(min(1000 * timeout, most)), "positions": min(memory // 128, most)}
 
 
-def _lifted(
-    call: str, source: str | tuple[str, str | None], words: Vocabulary, states: int, timeout: float | None, memory: int
-) -> Constraint:
-    """The constraint of an expression, or of a schema and its whitespace."""
+def _lifted(call: str, text: str, words: Vocabulary, states: int, limits: Mapping[str, Any], options: Mapping[str, Any]) -> Constraint:
+    """The constraint of an expression or a schema; `options` are those of Language."""
     if not isinstance(words, Vocabulary):
         raise TypeError(f"vocabulary must be Vocabulary, got {type(words).__name__}: unmask.constraints.vocabulary()")
-    key = (source, id(words), states)
+    key = (call, text, tuple(options.items()), id(words), states)
     with _lock:
         if key in _kept and _kept[key][1] is words:
             _kept.move_to_end(key)
             return _kept[key][0]
-    table, accepting, start = _compiled(call, source, timeout, memory)
-    made = Constraint(table, accepting, words, start=start, states=states)
+    compiler = Language.regex if call == "regex" else Language.json_schema
+    try:
+        made = compiler(text, **options, **limits).constraint(words, states=states)
+    except ValueError as error:
+        raise ValueError(f"{call}: {error}") from None
     with _lock:
         _kept[key] = (made, words)
         while len(_kept) > _MOST_KEPT:
             _kept.popitem(last=False)
     return made
-
-
-def _compiled(
-    call: str, source: str | tuple[str, str | None], timeout: float | None, memory: int
-) -> tuple[np.ndarray, np.ndarray, int]:
-    _core()
-    if timeout is None:
-        try:
-            out = _compile.table_of(source) if isinstance(source, str) else _compile.table_of_schema(*source)
-        except Exception as error:
-            raise ValueError(f"{call}: {error}") from None
-    else:
-        out = _compiled_elsewhere(call, source, timeout, memory)
-    count, start = (int.from_bytes(out[i : i + 4], "little") for i in (0, 4))
-    accepting = np.frombuffer(out, np.uint8, count, 8)
-    table = np.frombuffer(out[8 + count :], "<u4").reshape(count, 256)
-    return np.ascontiguousarray(table, np.uint32), accepting.copy(), start
-
-
-def _compiled_elsewhere(call: str, source: str | tuple[str, str | None], timeout: float, memory: int) -> bytes:
-    path = [str(pathlib.Path(_core().__file__).parent.parent), *filter(None, sys.path)]
-    kind, given = ("regex", source) if isinstance(source, str) else ("schema", json.dumps(source))
-    command = [sys.executable, "-c",
-               f"import sys, runpy; sys.path[:] = {path!r}; sys.argv = ['', '{memory}', '{kind}']; "
-               f"runpy.run_path({_compile.__file__!r}, run_name='__main__')"]
-    try:
-        done = subprocess.run(command, input=given.encode(), capture_output=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"{call}: the automaton was not made within timeout = {timeout} s: simplify the {kind}") from None
-    if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().splitlines()
-        reason = why[-1] if done.returncode == 3 and why else f"it takes more than memory = {memory} bytes, or fails"
-        raise ValueError(f"{call}: {reason}")
-    return done.stdout

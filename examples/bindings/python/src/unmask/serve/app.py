@@ -316,8 +316,6 @@ class Server:
             raise Refused(f"{error.place}: {error}", error.place) from None
         except (ValueError, RuntimeError) as error:
             raise Refused(str(error), field) from None
-        except ImportError as error:
-            raise Refused(str(error), field, status=501) from None
 
 
 def _log(x: float) -> float:
@@ -511,6 +509,7 @@ class _Submitted(Response):
         """Waits for a change after which something holds; Refused when the time is over or an answer failed."""
         while True:
             self._changed.clear()
+            is_ready = ready()  # first: the batch may set an error, which ends a job, at any time
             for job in self._jobs:
                 error = job.view.error
                 if isinstance(error, (ValueError, TypeError)):
@@ -519,7 +518,7 @@ class _Submitted(Response):
                     raise _too_many(error)
                 if error is not None:
                     raise Refused(str(error), status=503 if isinstance(error, ConnectionError) else 500)
-            if ready():
+            if is_ready:
                 return
             try:
                 await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - time.monotonic()))
