@@ -7,4 +7,5 @@
 
 #include <unmask/language/automaton.hpp>
 #include <unmask/language/expression.hpp>
+#include <unmask/language/grammar.hpp>
 #include <unmask/language/schema.hpp>

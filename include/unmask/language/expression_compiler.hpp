@@ -95,40 +95,16 @@ class expression_compiler {
     std::uint32_t least = tree.least;
     if (is_copied) {
       copy = expression_compiler(left_).compile(part, false);
-      if (!copy.empty() && copy.accepting[copy.start] != 0) {
-        // Without the empty string, 0 to `most` times, is the same with fewer ways to read it.
-        least = 0;
-        const std::uint32_t start = add_state(copy);
-        copy.runs[start] = copy.runs[copy.start];
-        copy.start = start;
-      }
+      drop_empty(copy, least);
     }
-    const auto add_one = [&](std::uint32_t behind) {
+    return languages::repeat(nfa_, from, least, tree.most, [&](std::uint32_t behind) {
       if (!is_copied) {
         return build(part, behind);
       }
       const std::uint32_t to = nfa_.add();
       nfa_.put(copy, behind, to);
       return to;
-    };
-    for (std::uint32_t i = 0; i < least; ++i) {
-      from = add_one(from);
-    }
-    if (tree.most == no_most) {
-      const std::uint32_t loop = nfa_.add();
-      nfa_.link(from, loop);
-      nfa_.link(add_one(loop), loop);
-      return loop;
-    }
-    const std::uint32_t end = nfa_.add();
-    nfa_.link(from, end);
-    for (std::uint32_t i = least; i < tree.most; ++i) {
-      const std::uint32_t begin = nfa_.add();
-      nfa_.link(from, begin);
-      from = add_one(begin);
-      nfa_.link(from, end);
-    }
-    return end;
+    });
   }
 
   budget& left_;
