@@ -298,8 +298,8 @@ repeat(nfa& n, std::uint32_t from, std::uint32_t least, std::uint32_t most, cons
   return end;
 }
 
-/// What repeats `least` to `most` times, without the empty string: `least` is then 0 where it was
-/// there. The same language, with fewer ways to read it.
+/// Takes the empty string from a part that repeats `least` to `most` times; `least` is then 0 where
+/// it was there. The same language, with fewer ways to read it.
 inline void drop_empty(automaton& part, std::uint32_t& least) {
   if (!part.empty() && part.accepting[part.start] != 0) {
     least = 0;
