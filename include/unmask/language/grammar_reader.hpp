@@ -34,12 +34,12 @@ struct grammar_node {
   std::uint32_t rule = 0;
 };
 
-/// A rule of a grammar.
+/// A rule.
 struct grammar_rule {
   std::string name;
   grammar_node body;
   bool is_defined = false;
-  std::size_t used_at = 0;  ///< Where the name stands first.
+  std::size_t used_at = 0;  ///< Where its name is first.
 };
 
 /// Reads a grammar in the notation of llama.cpp and of xgrammar, which differ in little: a rule

@@ -15,8 +15,9 @@
 
 namespace UNMASK_NAMESPACE::detail::languages {
 
-/// Where a move without a symbol may be made.
-enum class place_in_text : std::uint8_t {
+/// Where a move without a symbol may be made. Greater numbers are those of look_around, which makes
+/// them obligations.
+enum class place_in_text : std::uint32_t {
   anywhere = 0,
   at_start = 1,  ///< In front of the first symbol only.
   at_end = 2,    ///< Behind the last symbol only.
