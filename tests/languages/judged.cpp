@@ -2,7 +2,7 @@
 //
 // Compiles what judge.py asks and answers about texts. Fields are base64-free lines: a request is
 //
-//   schema|expression <options or -> <count of samples> <count of texts>
+//   schema|expression|grammar|tag <options or -> <count of samples> <count of texts>
 //   <the source, as a JSON string>
 //   <each text, as a JSON string>
 //
@@ -130,6 +130,14 @@ int main() {
       options.closed_objects = flags.find('o') == std::string::npos;
       options.integer_fractions = flags.find('i') != std::string::npos;
       got = unmask::language::compile_schema(source, options);
+    } else if (kind == "tag") {
+      got = unmask::language::compile_structural_tag(source);
+    } else if (kind == "grammar") {
+      unmask::language::grammar_options options;
+      if (const std::size_t at = flags.find('r'); at != std::string::npos) {
+        options.recursion = static_cast<std::uint32_t>(std::atoi(flags.c_str() + at + 1));
+      }
+      got = unmask::language::compile_grammar(source, options);
     } else {
       unmask::language::expression_options options;
       options.search = flags.find('s') != std::string::npos;

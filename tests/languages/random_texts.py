@@ -176,9 +176,13 @@ def expression(depth):
     return f"({first})" + rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,3}?", "{2,}", "*?", "+?", "{0}"])
 
 
+# A match begins at each character, as the standard has it: Node itself looks between the halves of a pair, too.
 NODE = """const rows = JSON.parse(require('fs').readFileSync(0));
-console.log(JSON.stringify(rows.map(([p, texts]) => { let re; try { re = new RegExp(p, 'u') } catch { return null }
-  return texts.map((t) => re.test(t) ? '1' : '0').join('') })))"""
+const found = (re, t) => { for (let i = 0; ; i += t.codePointAt(i) > 0xffff ? 2 : 1) { re.lastIndex = i
+  if (re.test(t)) return true
+  if (i >= t.length) return false } }
+console.log(JSON.stringify(rows.map(([p, texts]) => { let re; try { re = new RegExp(p, 'uy') } catch { return null }
+  return texts.map((t) => found(re, t) ? '1' : '0').join('') })))"""
 
 
 def expressions(count):

@@ -37,6 +37,7 @@ struct refusal {
   std::string message;     ///< A sentence with the place in front.
   std::string place;       ///< JSON pointer into a schema; empty for other texts.
   std::size_t column = 0;  ///< Character of an expression, from 1; 0 if no character is to blame.
+  std::size_t line = 0;    ///< Line of a grammar, from 1, in which `column` counts.
 };
 
 /// The symbols first .. last of a state, and the state after them.

@@ -31,9 +31,10 @@ struct expression_options {
 ///
 /// Cost: that of the automaton; microseconds to milliseconds for most. [a-z]{0,1000} has 1,001
 /// states, but .*a.{12} has 8,192, as any deterministic automaton of it has.
-/// Errors: by value, with the column: back references, properties of Unicode that are no general
-/// category, malformed expressions; a text that is no UTF-8; limits; an expression that
-/// matches nothing.
+/// Look-ahead, look-behind and word boundaries are exact, and may multiply the states.
+/// Errors: by value, with the column: look-ahead in look-behind, back references, properties of
+/// Unicode that are no general category, malformed expressions; a text that is no UTF-8; limits; an
+/// expression that matches nothing.
 [[nodiscard]] UNMASK_LIBRARY compiled compile_expression(std::string_view expression,
                                                          const expression_options& options = {});
 

@@ -4,6 +4,7 @@
 #include <unmask/language/budget.hpp>
 #include <unmask/language/expression.hpp>
 #include <unmask/language/expression_tree.hpp>
+#include <unmask/language/look_around.hpp>
 #include <unmask/language/nfa.hpp>
 #include <unmask/language/operations.hpp>
 #include <unmask/language/text_bytes.hpp>
@@ -24,8 +25,10 @@ namespace detail::languages {
 /// The tree of an expression as an automaton over code points.
 class expression_compiler {
  public:
-  explicit expression_compiler(budget& left)
+  /// `looks`, of a whole expression with looks, is where those of it are added; or nullptr.
+  explicit expression_compiler(budget& left, look_around* looks = nullptr)
       : left_(left)
+      , looks_(looks)
       , nfa_(left) {}
 
   /// The smallest automaton; with `search` of any text that has a match in it.
@@ -45,7 +48,20 @@ class expression_compiler {
       nfa_.link(any, final);
     }
     nfa_.link(last, search ? any : final);
-    return smallest(nfa_, start, final, left_, any);
+    return looks_ != nullptr ? looks_->resolve(nfa_, start, final, any)
+                             : smallest(nfa_, start, final, left_, any);
+  }
+  /// Adds a look, and returns its number.
+  [[nodiscard]] std::uint32_t add_look(const expression_node& body, bool is_behind) {
+    const std::uint32_t start = nfa_.add();
+    const std::uint32_t first = nfa_.add();
+    nfa_.link(start, first);
+    const std::uint32_t final = nfa_.add();
+    nfa_.link(build(body, first), final);
+    const std::uint32_t open = is_behind ? start : final;
+    nfa_.arc(open, 0, 0xd7ff, open);
+    nfa_.arc(open, 0xe000, 0x10ffff, open);
+    return looks_->add(is_behind, std::move(nfa_), start, final);
   }
 
  private:
@@ -80,11 +96,34 @@ class expression_compiler {
       return repeat(tree, from);
     case kind::start:
     case kind::end:
+    case kind::look:
       break;
     }
     const std::uint32_t to = nfa_.add();
-    nfa_.link(from, to, tree.is == kind::start ? place_in_text::at_start : place_in_text::at_end);
+    place_in_text where = place_in_text::at_end;
+    if (tree.is == kind::look) {
+      where = look_around::condition(number_of(tree.parts[0], tree.is_behind), tree.is_negated);
+    } else if (tree.is == kind::start && looks_ != nullptr) {  // nothing is before it
+      expression_node any;
+      any.is = kind::characters;
+      any.set = complement({});
+      where = look_around::condition(number_of(any, true), true);
+    } else if (tree.is == kind::start) {
+      where = place_in_text::at_start;
+    }
+    nfa_.link(from, to, where);
     return to;
+  }
+  // The number of a look; those at one character are one.
+  std::uint32_t number_of(const expression_node& body, bool is_behind) {
+    if (body.is != kind::characters) {
+      return expression_compiler(left_, looks_).add_look(body, is_behind);
+    }
+    const auto key = std::make_pair(is_behind, body.set);
+    if (const auto known = looks_->characters.find(key); known != looks_->characters.end()) {
+      return known->second;
+    }
+    return looks_->characters[key] = expression_compiler(left_, looks_).add_look(body, is_behind);
   }
   // A part that is repeated by counts is made smallest first, and copied.
   std::uint32_t repeat(const expression_node& tree, std::uint32_t from) {
@@ -95,43 +134,20 @@ class expression_compiler {
     std::uint32_t least = tree.least;
     if (is_copied) {
       copy = expression_compiler(left_).compile(part, false);
-      if (!copy.empty() && copy.accepting[copy.start] != 0) {
-        // Without the empty string, 0 to `most` times, is the same with fewer ways to read it.
-        least = 0;
-        const std::uint32_t start = add_state(copy);
-        copy.runs[start] = copy.runs[copy.start];
-        copy.start = start;
-      }
+      drop_empty(copy, least);
     }
-    const auto add_one = [&](std::uint32_t behind) {
+    return languages::repeat(nfa_, from, least, tree.most, [&](std::uint32_t behind) {
       if (!is_copied) {
         return build(part, behind);
       }
       const std::uint32_t to = nfa_.add();
       nfa_.put(copy, behind, to);
       return to;
-    };
-    for (std::uint32_t i = 0; i < least; ++i) {
-      from = add_one(from);
-    }
-    if (tree.most == no_most) {
-      const std::uint32_t loop = nfa_.add();
-      nfa_.link(from, loop);
-      nfa_.link(add_one(loop), loop);
-      return loop;
-    }
-    const std::uint32_t end = nfa_.add();
-    nfa_.link(from, end);
-    for (std::uint32_t i = least; i < tree.most; ++i) {
-      const std::uint32_t begin = nfa_.add();
-      nfa_.link(from, begin);
-      from = add_one(begin);
-      nfa_.link(from, end);
-    }
-    return end;
+    });
   }
 
   budget& left_;
+  look_around* looks_;
   nfa nfa_;
 };
 
@@ -151,7 +167,8 @@ inline void check_utf8(std::string_view text, const char* what) {
 expression_codes(std::string_view expression, bool search, bool is_strict, budget& left) {
   check_utf8(expression, "the expression");
   const expression_node tree = expression_reader(expression, is_strict).read();
-  return expression_compiler(left).compile(tree, search);
+  look_around looks(left);
+  return expression_compiler(left, tree.has_looks ? &looks : nullptr).compile(tree, search);
 }
 
 }  // namespace detail::languages

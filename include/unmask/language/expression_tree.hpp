@@ -26,13 +26,17 @@ struct expression_node {
     repetition,  ///< parts[0], `least` to `most` times.
     start,       ///< ^
     end,         ///< $
+    look,        ///< Whether parts[0] is before or after this place, or is not.
   };
   kind is = kind::sequence;
   code_set set;
   std::vector<expression_node> parts;
   std::uint32_t least = 0;
   std::uint32_t most = 0;
-  bool has_anchors = false;  ///< Whether ^ or $ is in it.
+  bool has_anchors = false;  ///< Whether ^, $ or a look is in it.
+  bool has_looks = false;    ///< Whether a look is in it.
+  bool is_behind = false;    ///< Of a look: at what is before.
+  bool is_negated = false;   ///< Of a look: that it is not there.
 };
 
 /// Reads an expression of ECMA-262 with flag u, as JSON Schema asks for.
@@ -104,8 +108,7 @@ class expression_reader {
     expression_node out;
     out.is = kind::choice;
     do {
-      out.parts.push_back(sequence());
-      out.has_anchors = out.has_anchors || out.parts.back().has_anchors;
+      add_part(out, sequence());
     } while (take('|'));
     --levels_;
     return only_part(std::move(out));
@@ -113,10 +116,14 @@ class expression_reader {
   [[nodiscard]] expression_node sequence() {
     expression_node out;
     while (at_ < codes_.size() && peek() != '|' && peek() != ')') {
-      out.parts.push_back(term());
-      out.has_anchors = out.has_anchors || out.parts.back().has_anchors;
+      add_part(out, term());
     }
     return only_part(std::move(out));
+  }
+  static void add_part(expression_node& of, expression_node part) {
+    of.has_anchors = of.has_anchors || part.has_anchors;
+    of.has_looks = of.has_looks || part.has_looks;
+    of.parts.push_back(std::move(part));
   }
   static expression_node only_part(expression_node of) {
     if (of.parts.size() != 1) {
@@ -142,6 +149,9 @@ class expression_reader {
     case '$':
       return anchor(code == '^' ? kind::start : kind::end);
     case '(':
+      if (follows("?=") || follows("?!") || follows("?<=") || follows("?<!")) {
+        return look(begin);
+      }
       group(begin);
       out = choice();
       if (!take(')')) {
@@ -155,6 +165,9 @@ class expression_reader {
       out = characters(char_class(begin));
       break;
     case '\\':
+      if (peek() == 'b' || peek() == 'B') {
+        return boundary(begin);
+      }
       out = escape(begin);
       break;
     case '*':
@@ -188,12 +201,6 @@ class expression_reader {
     if (!take('?')) {
       return;
     }
-    if (peek() == '=' || peek() == '!') {
-      fail("look-ahead (?" + utf8_of(peek()) + " is not supported", begin);
-    }
-    if (follows("<=") || follows("<!")) {
-      fail("look-behind (?<" + utf8_of(peek(1)) + " is not supported", begin);
-    }
     if (take('<')) {
       while (peek() != no_code && peek() != '>') {
         ++at_;
@@ -205,15 +212,63 @@ class expression_reader {
       fail("a group cannot begin with '(?' and " + quoted(peek()), begin);
     }
   }
-  [[nodiscard]] expression_node anchor(kind is) {
-    if (peek() == '*' || peek() == '+' || peek() == '?') {
-      fail("an anchor cannot be repeated");
+  // Behind the parenthesis.
+  [[nodiscard]] expression_node look(std::size_t begin) {
+    ++at_;
+    const bool is_behind = take('<');
+    const bool is_negated = codes_[at_++] == '!';
+    if (!is_behind && levels_behind_ > 0) {
+      fail("look-ahead in look-behind is not supported", begin);
     }
+    levels_behind_ += is_behind ? 1 : 0;
+    expression_node body = choice();
+    levels_behind_ -= is_behind ? 1 : 0;
+    if (!take(')')) {
+      fail("this group is not closed", begin);
+    }
+    refuse_count("a look-ahead or look-behind cannot be repeated");
+    return look_at(std::move(body), is_behind, is_negated);
+  }
+  static expression_node look_at(expression_node body, bool is_behind, bool is_negated) {
+    expression_node out;
+    out.is = kind::look;
+    out.has_anchors = out.has_looks = true;
+    out.is_behind = is_behind;
+    out.is_negated = is_negated;
+    out.parts.push_back(std::move(body));
+    return out;
+  }
+  // \b or \B: whether one of the characters before and after is of a word, or both or none.
+  [[nodiscard]] expression_node boundary(std::size_t begin) {
+    const bool is_negated = codes_[at_++] == 'B';
+    if (levels_behind_ > 0) {
+      fail("word boundaries in look-behind are not supported", begin);
+    }
+    refuse_count("a word boundary cannot be repeated");
+    expression_node out;
+    out.is = kind::choice;
+    for (const bool is_word : {true, false}) {
+      expression_node both;
+      add_part(both, look_at(characters(named_class('w')), true, !is_word));
+      add_part(both, look_at(characters(named_class('w')), false, is_word != is_negated));
+      add_part(out, std::move(both));
+    }
+    return out;
+  }
+  // Refuses a quantifier here.
+  void refuse_count(const std::string& why) {
+    const std::size_t begin = at_;
     std::uint32_t least = 0;
     std::uint32_t most = 0;
-    const std::size_t begin = at_;
-    if (peek() == '{' && take_count(least, most)) {
-      fail("an anchor cannot be repeated", begin);
+    if (peek() == '*' || peek() == '+' || peek() == '?' ||
+        (peek() == '{' && take_count(least, most))) {
+      fail(why, begin);
+    }
+  }
+  [[nodiscard]] expression_node anchor(kind is) {
+    refuse_count("an anchor cannot be repeated");
+    if (is == kind::end && levels_behind_ > 0) {
+      fail("'$' in look-behind is not supported", at_ - 1);
     }
     expression_node out;
     out.is = is;
@@ -274,8 +329,7 @@ class expression_reader {
     out.is = kind::repetition;
     out.least = least;
     out.most = most;
-    out.has_anchors = part.has_anchors;
-    out.parts.push_back(std::move(part));
+    add_part(out, std::move(part));
     return out;
   }
   // {n}, {n,} or {n,m}; otherwise takes nothing.
@@ -462,9 +516,6 @@ class expression_reader {
   }
   [[nodiscard]] expression_node escape(std::size_t begin) {
     const std::uint32_t code = peek();
-    if (code == 'b' || code == 'B') {
-      fail("word boundaries (\\" + utf8_of(code) + ") are not supported", begin);
-    }
     if (is_class_name(code)) {
       ++at_;
       return characters(named_class(code));
@@ -537,6 +588,7 @@ class expression_reader {
   std::vector<std::uint32_t> codes_;
   std::size_t at_ = 0;
   int levels_ = 0;
+  int levels_behind_ = 0;  // of look-behind
   bool is_strict_;
 };
 

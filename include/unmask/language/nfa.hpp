@@ -15,8 +15,9 @@
 
 namespace UNMASK_NAMESPACE::detail::languages {
 
-/// Where a move without a symbol may be made.
-enum class place_in_text : std::uint8_t {
+/// Where a move without a symbol may be made. Greater numbers are those of look_around, which makes
+/// them obligations.
+enum class place_in_text : std::uint32_t {
   anywhere = 0,
   at_start = 1,  ///< In front of the first symbol only.
   at_end = 2,    ///< Behind the last symbol only.
@@ -276,6 +277,41 @@ class determiniser {
   std::size_t members_ = 0;
   automaton out_;
 };
+
+/// `least` to `most` times what add_one(state) adds behind a state; returns the state after them.
+/// No bound above: `most` is the greatest number.
+std::uint32_t
+repeat(nfa& n, std::uint32_t from, std::uint32_t least, std::uint32_t most, const auto& add_one) {
+  for (std::uint32_t i = 0; i < least; ++i) {
+    from = add_one(from);
+  }
+  if (most == dead_state) {
+    const std::uint32_t loop = n.add();
+    n.link(from, loop);
+    n.link(add_one(loop), loop);
+    return loop;
+  }
+  const std::uint32_t end = n.add();
+  n.link(from, end);
+  for (std::uint32_t i = least; i < most; ++i) {
+    const std::uint32_t begin = n.add();
+    n.link(from, begin);
+    from = add_one(begin);
+    n.link(from, end);
+  }
+  return end;
+}
+
+/// Takes the empty string from a part that repeats `least` to `most` times; `least` is then 0 where
+/// it was there. The same language, with fewer ways to read it.
+inline void drop_empty(automaton& part, std::uint32_t& least) {
+  if (!part.empty() && part.accepting[part.start] != 0) {
+    least = 0;
+    const std::uint32_t start = add_state(part);
+    part.runs[start] = part.runs[part.start];
+    part.start = start;
+  }
+}
 
 /// The strings from `start` to `final`, deterministic; not smallest.
 [[nodiscard]] inline automaton determinise(const nfa& n,

@@ -91,6 +91,41 @@ TEST(expression, searches_as_pattern_does) {
   EXPECT_FALSE(accepts("a", "\xFF\x61", true)) << "no text in UTF-8";
 }
 
+TEST(expression, looks_around) {
+  const example examples[] = {
+      {"(?=a)[ab]+", {"a", "ab"}, {"b", "ba"}},
+      {"(?!ab|b)[ab]{2}", {"aa"}, {"ab", "ba", "bb"}},
+      {"(?=.*[0-9])(?=.*[a-z])(?!.*\\s).{2,4}", {"a1", "1xx1"}, {"aa", "11", "a1 ", "a1111"}},
+      {"(?!.*--)[a-z-]+(?<!-)", {"a-b", "-a"}, {"a--b", "a-"}},
+      {"(?:a(?!b)|b(?=a))*c", {"c", "aac", "bac", "baac"}, {"abc", "bc"}},
+      {"(?<=a)b|c", {"c"}, {"b", "ab"}},
+      {"a(?<=a)b(?<!aa)", {"ab"}, {"b"}},
+      {"(?=(?!b)[^]*c)[^]+", {"ac", "cb"}, {"bc", "a"}},
+      {"\\ba\\b-\\bb", {"a-b"}, {"ab"}},
+      {"a\\Bb\\b", {"ab"}, {"a"}},
+      {"\\B|-", {"", "-"}, {"a"}},
+      {"(?=^a)a|(?=b^)b", {"a"}, {"b"}},
+      {"a(?=$)|a(?!$)b", {"a", "ab"}, {"aa"}},
+      {"[^](?<=\\u{1F600})", {"\xF0\x9F\x98\x80"}, {"a"}},
+  };
+  for (const example& e : examples) {
+    for (const std::string_view text : e.in) {
+      EXPECT_TRUE(accepts(e.expression, text)) << e.expression << " and " << text;
+    }
+    for (const std::string_view text : e.out) {
+      EXPECT_FALSE(accepts(e.expression, text)) << e.expression << " and " << text;
+    }
+  }
+  EXPECT_TRUE(accepts("\\bcat\\b", "a cat.", true));
+  EXPECT_FALSE(accepts("\\bcat\\b", "concat", true));
+  EXPECT_TRUE(accepts("(?<!-)b", "ab", true));
+  EXPECT_FALSE(accepts("(?<!-)b", "a-b", true));
+  // The automaton is that of the same language without looks.
+  EXPECT_EQ(compile_expression("(?!b)[a-z]*").bytes.runs,
+            compile_expression("([ac-z][a-z]*)?").bytes.runs);
+  EXPECT_EQ(compile_expression("(?=a)b").refused->message, "the expression matches no text");
+}
+
 // Every code point in the classes that people write, decided by the text of the standard.
 TEST(expression, classes_have_exactly_the_characters_of_the_standard) {
   const auto is_space = [](std::uint32_t c) {
@@ -223,6 +258,12 @@ TEST(expression, is_refused_with_the_column) {
        "\\p{Script=Greek} is no general category; scripts and other properties are not supported"},
       {"\\u{110000}", 1, "a code point is at most 10FFFF"},
       {"a\\", 2, "'\\' escapes nothing"},
+      {"a(?=b", 2, "this group is not closed"},
+      {"(?=b)*", 6, "a look-ahead or look-behind cannot be repeated"},
+      {"\\b+", 3, "a word boundary cannot be repeated"},
+      {"(?<=a(?=b))", 6, "look-ahead in look-behind is not supported"},
+      {"(?<=a$)", 6, "'$' in look-behind is not supported"},
+      {"(?<=a\\b)", 6, "word boundaries in look-behind are not supported"},
   };
   const std::string long_name = "\\p{" + std::string(10'000, 'L') + "}";
   EXPECT_EQ(compile_expression(long_name).refused->message,
