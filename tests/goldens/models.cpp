@@ -26,27 +26,43 @@ namespace {
 /// A model's word with the arguments of a line, and the parts of the line beside it.
 struct word_of_line {
   std::string_view word;
-  std::string arguments;    ///< in parentheses, or nothing
-  std::string before = {};  ///< "left_to_right + "
-  std::string after = {};   ///< " + temperature(0.7)"
+  std::string arguments;     ///< in parentheses, or nothing
+  std::string before = {};   ///< "left_to_right + "
+  std::string after = {};    ///< " + temperature(0.7)"
+  std::string instead = {};  ///< of all of these
 
   [[nodiscard]] std::string policy() const {
-    return before + std::string(word) + arguments + after;
+    return instead.empty() ? before + std::string(word) + arguments + after : instead;
   }
 };
 
 [[nodiscard]] std::vector<commit> changes_of(const node& step) {
-  return !step.has("changes") ? std::vector<commit>{} : step.list("changes", [](const node& n) {
-    return commit{n.at(0U).get<int>(), n.at(1U).get<token>()};
-  });
+  for (const char* field : {"changes", "commits"}) {
+    if (step.has(field)) {
+      return step.list(
+          field, [](const node& n) { return commit{n.at(0U).get<int>(), n.at(1U).get<token>()}; });
+    }
+  }
+  return {};
 }
 
-/// Decodes blocks that begin at multiples of their length: a row sees the positions before the end
-/// of its block. Compared are the changes of each pass that has some, up to the end of the answer.
+/// What the row of a position sees.
+enum class sight {
+  of_block,   ///< the positions before the end of its block, which begins at a multiple
+  of_segment  ///< the keys of its segment; in a causal one those left of it
+};
+
+/// Decodes in blocks. Compared are the changes of each pass that has some, up to the end of the
+/// answer.
 class decode_in_blocks {
  public:
-  decode_in_blocks(const node& line, const word_of_line& by, index_t block_length, index_t answer)
+  decode_in_blocks(const node& line,
+                   const word_of_line& by,
+                   index_t block_length,
+                   index_t answer,
+                   sight sees = sight::of_block)
       : line_(line)
+      , sees_(sees)
       , text_(by.policy())
       , model_(read_context_model(line.at("model")))
       , row_(find_model(by.word) == nullptr ? known_model{} : *find_model(by.word)) {
@@ -65,7 +81,9 @@ class decode_in_blocks {
         {.vocab = model_.V,
          .mask_token = model_.mask_id,
          .eos_token = model_.eos_id,
-         .suppress_mask = !row_.proposes_mask},
+         .logits_shift = row_.logits_shift,
+         .suppress_mask = !row_.proposes_mask,
+         .causal_attention = true},
         tokens_view<place::space>(x_.data(), static_cast<index_t>(x_.size())),
         shape_);
     const node steps = line_.at("steps");
@@ -84,7 +102,7 @@ class decode_in_blocks {
         if (const std::string what = check_sum(steps.at(step)); !what.empty()) {
           return differs(text(text_, ": step ", step, ": ", what), proposes_mask_);
         }
-        expected = apply(steps.at(step));
+        expected = apply(steps, step);
         ++step;
       }
       if (changed != expected) {
@@ -99,7 +117,7 @@ class decode_in_blocks {
       }
     }
     for (; step < steps.size(); ++step) {
-      if (const std::vector<commit> expected = apply(steps.at(step)); !expected.empty()) {
+      if (const std::vector<commit> expected = apply(steps, step); !expected.empty()) {
         return differs(text(text_, ": step ", step, ": expected ", text_of(expected), ", got none"),
                        proposes_mask_);
       }
@@ -137,8 +155,13 @@ class decode_in_blocks {
       for (index_t p = s.rows.first; p < s.rows.last; ++p) {
         const auto at = static_cast<std::size_t>(s.first_row + p - s.rows.first) * columns;
         const std::span<float> row = std::span(logits).subspan(at, columns);
-        model_.row(p, seen(x_, p), row);
-        proposes_mask_ = proposes_mask_ || proposes(row, model_.mask_id);
+        const index_t position = p + s.logits_shift;
+        if (position < shape_.length) {
+          const std::span<const token> keys(x_.data(), static_cast<std::size_t>(s.keys.last));
+          model_.row(
+              position, sees_ == sight::of_block ? seen(x_, position) : keys, row, s.attention);
+          proposes_mask_ = proposes_mask_ || proposes(row, model_.mask_id);
+        }
       }
     }
     return logits;
@@ -146,6 +169,9 @@ class decode_in_blocks {
 
   // The guard of a step, from the tokens before it.
   [[nodiscard]] std::string check_sum(const node& step) const {
+    if (!step.has("sum") || !step.has("block") || sees_ == sight::of_segment) {
+      return {};
+    }
     std::vector<float> row(static_cast<std::size_t>(model_.V));
     const auto first = step.at("block").at(0U).get<index_t>();
     const auto last = step.at("block").at(1U).get<index_t>();
@@ -157,9 +183,6 @@ class decode_in_blocks {
       of_all += sum;
       of_masked += recorded_[static_cast<std::size_t>(p)] == model_.mask_id ? sum : 0;
     }
-    if (!step.has("sum")) {
-      return {};
-    }
     const std::uint64_t expected = step.hex("sum");
     return expected == of_masked || expected == of_all
                ? std::string()
@@ -167,12 +190,42 @@ class decode_in_blocks {
   }
 
   // Applies the changes of a step, and returns those within the answer.
-  [[nodiscard]] std::vector<commit> apply(const node& step) {
-    std::vector<commit> all = changes_of(step);
+  [[nodiscard]] std::vector<commit> apply(const node& steps, std::size_t step) {
+    std::vector<commit> all =
+        steps.at(step).has("start") ? changes_between(steps, step) : changes_of(steps.at(step));
+    if (sees_ == sight::of_segment && steps.at(step).get_or<std::string>("kind", "") == "store") {
+      all = seed_of(steps.at(step));
+    }
     for (const commit& c : all) {
       recorded_.at(static_cast<std::size_t>(c.position)) = c.value;
     }
     std::erase_if(all, [&](const commit& c) { return c.position >= end_; });
+    return all;
+  }
+
+  // The token that a pass which stores a block gives the next one: only the answer has it.
+  [[nodiscard]] std::vector<commit> seed_of(const node& step) const {
+    const auto final = line_.get<tokens>("final");
+    const auto p = step.at("block").at(1U).get<std::size_t>();
+    return p < std::min(final.size(), recorded_.size()) && recorded_[p] == model_.mask_id
+               ? std::vector<commit>{{static_cast<int>(p), final[p]}}
+               : std::vector<commit>{};
+  }
+
+  // The changes of a step that records its input: what the next one, or the answer, has besides.
+  [[nodiscard]] std::vector<commit> changes_between(const node& steps, std::size_t step) const {
+    auto next = line_.get<tokens>("final");
+    std::size_t first = 0;
+    if (step + 1 < steps.size()) {
+      first = steps.at(step + 1).get<std::size_t>("start");
+      next = steps.at(step + 1).get<tokens>("input");
+    }
+    std::vector<commit> all;
+    for (std::size_t i = 0; i < next.size() && first + i < recorded_.size(); ++i) {
+      if (recorded_[first + i] != next[i]) {
+        all.push_back({static_cast<int>(first + i), next[i]});
+      }
+    }
     return all;
   }
 
@@ -189,6 +242,7 @@ class decode_in_blocks {
   }
 
   const node& line_;
+  sight sees_;
   std::string text_;
   context_model model_;
   known_model row_;
@@ -293,6 +347,96 @@ verdict stable_diffcoder(const node& line) {
                     args.has("threshold")
                         ? with(args.get<double>("threshold"), ", inclusive=true, steps=1000000")
                         : with("steps=", steps)});
+}
+
+verdict fastdllm_v2(const node& line) {
+  const node args = line.at("args");
+  const auto block = args.get<index_t>("block_size");
+  if (static_cast<index_t>(line.get<tokens>("prompt").size()) == block) {
+    return verdict::skip("the release decodes the first block without the prompt");
+  }
+  return decode_in_blocks(line,
+                          {"model:fast_dllm_v2",
+                           with(args.get<double>("threshold"),
+                                ", sub_block=",
+                                args.get<int>("small_block_size"))},
+                          block,
+                          args.get<index_t>("max_new_tokens"),
+                          sight::of_segment)
+      .replay();
+}
+
+/// The commit rule of a sampler other than the model's own.
+[[nodiscard]] std::string rule_of_sampler(const node& args, const std::string& sampler) {
+  const std::string bar = text("threshold(", args.get<double>("threshold"), ", inclusive=true)");
+  const std::string rule =
+      sampler == "fixed"
+          ? text("all_of(", bar, ", tokens_per_step(", args.get<int>("num_to_transfer"), "))")
+      : sampler == "confidence_threshold_ref"
+          ? text("all_of(", bar, ", factor(", args.get_or<double>("factor", 1.0), "))")
+          : text("any_of(",
+                 bar,
+                 ", all_of(threshold(",
+                 args.get_or<double>("min_threshold", 0.45),
+                 ", inclusive=true), factor(",
+                 args.get_or<double>("factor", 2.0),
+                 ")))");
+  return text("at_most(", args.get_or<int>("max_transfer_per_step", 1000000), ", ", rule, ")");
+}
+
+verdict nemotron_mlx(const node& line) {
+  const node args = line.at("args");
+  const auto block = args.get<index_t>("block_length");
+  const auto sampler = args.get_or<std::string>("sampler", "native");
+  const int passes = std::min(args.get_or<int>("steps", 32), block) + 1;  // with that of the seed
+  if (!args.has("threshold") || sampler == "cumulative_error") {
+    return verdict::skip("no text has this rule");
+  }
+  word_of_line by{"model:nemotron_mlx", with(args.get<double>("threshold"), ", passes=", passes)};
+  if (sampler != "native") {
+    by.instead = text("any_of(",
+                      rule_of_sampler(args, sampler),
+                      ", block_deadline(",
+                      passes,
+                      ")) + seeded_blocks(causal=true) + stop_at_eos(whole_block=true)");
+  }
+  return decode_in_blocks(line, by, block, args.get<index_t>("gen_length"), sight::of_segment)
+      .replay();
+}
+
+verdict nemotron_think(const node& line) {
+  const node args = line.at("args");
+  if (args.has("max_thinking_tokens")) {
+    return verdict::skip("no text has a budget for thought");
+  }
+  return decode_in_blocks(line,
+                          {"model:nemotron_dlm", with(args.get<double>("threshold"))},
+                          args.get<index_t>("block_length"),
+                          args.get<index_t>("max_new_tokens"),
+                          sight::of_segment)
+      .replay();
+}
+
+verdict wedlm(const node& line) {
+  const node args = line.at("args");
+  if (args.has("kv_budget")) {
+    return verdict::skip("the masks of a pass are bounded by a budget of K/V");
+  }
+  const auto distance = args.get<double>("wedlm_pos_penalty_factor");
+  return decode_in_blocks(line,
+                          {"model:wedlm",
+                           with(distance,
+                                ", value=",
+                                args.get_or<double>("wedlm_entropy_threshold", 0.0),
+                                ", per_position=",
+                                distance,
+                                ", max_block=",
+                                args.get<index_t>("wedlm_window_size"),
+                                ", temperature=0")},
+                          0,
+                          args.get<index_t>("max_tokens"),
+                          sight::of_segment)
+      .replay();
 }
 
 /// Decodes canvases. A step is given the rows of the recorded canvas before it, whose random tokens
@@ -481,6 +625,10 @@ constexpr rule rules[] = {
     {"llada2.1", llada2_1},
     {"llada2.mlx_vlm", llada2_mlx},
     {"fluxserve.joint_threshold", flux_joint},
+    {"fastdllm_v2", fastdllm_v2},
+    {"nemotron.mlx_vlm", nemotron_mlx},
+    {"nemotron.think", nemotron_think},
+    {"wedlm", wedlm},
     {"sdar", sdar},
     {"stable_diffcoder", stable_diffcoder},
 };

@@ -197,6 +197,7 @@ struct known_model {
   index_t block_length = 0;        ///< positions of a block; 0: the whole answer is one
   index_t answer_length = 0;       ///< positions that are decoded unless one says otherwise
   bool whole_blocks = false;       ///< the sequence ends with a whole block: shape_of()
+  index_t beyond = 0;              ///< positions decoded right of the answer: shape_of()
   token_id mask_token = no_token;  ///< no_token: none, or that of the tokenizer
   /// EOS tokens, the first that of model_info; no_token: no further one, or those of the tokenizer.
   std::array<token_id, 3> eos_tokens = {no_token, no_token, no_token};

@@ -35,8 +35,9 @@ namespace UNMASK_NAMESPACE {
 
 /// The shape of a sequence for a model: with `answer_length` positions, 0 for its own number, in
 /// its blocks. If the model decodes whole blocks, the sequence ends with one, at a multiple of the
-/// block length: tokens right of prompt_length + answer_length are not part of the answer. Errors:
-/// std::invalid_argument for a negative number, or a sequence longer than max_length.
+/// block length: tokens right of prompt_length + answer_length are no part of it. Some models
+/// decode positions beyond the answer. Errors: std::invalid_argument for a negative number, or a
+/// sequence longer than max_length.
 [[nodiscard]] UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
                                                      index_t prompt_length,
                                                      index_t answer_length = 0);
@@ -477,6 +478,7 @@ UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
                  max_length);
   sequence_shape shape{.prompt_length = prompt_length, .length = prompt_length + answer};
   shape.block_length = model.block_length > 0 ? model.block_length : math::max(answer, index_t{1});
+  shape.length += math::min(model.beyond, max_length - shape.length);
   if (model.whole_blocks) {
     const index_t over = shape.length % shape.block_length;
     shape.length += over > 0 ? shape.block_length - over : 0;

@@ -86,6 +86,26 @@ struct steps_per_block {
 };
 static_assert(commit_rule<steps_per_block>);
 
+/// Commits all masked tokens of a block in its pass number `passes`, and in every later one:
+/// another rule decides before that. Range: passes >= 1. Example: `any_of(threshold,
+/// block_deadline(2))`, confidences 0.5 0.95 0.6: commits 0.95. Source: `generate` of
+/// Nemotron-Labs-Diffusion in mlx-vlm, whose last pass of a block commits all.
+struct block_deadline {
+  index_t passes = 32;
+  static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
+
+  static constexpr part_label label{"block_deadline",
+                                    "commits all tokens of a block in its pass number passes"};
+  static constexpr knob<block_deadline> knobs[] = {
+      {"passes", &block_deadline::passes, at_least(1)}};
+
+  UNMASK_HD bool commits(const auto&, const rank_info&, const auto& context) const {
+    return context.at.block_step + 1 >= passes;
+  }
+};
+static_assert(commit_rule<block_deadline>);
+
 /// Commits ranks n = 1, 2, ... as long as each reaches a bound that rises with n:
 ///
 ///     confidence(n) >= 1 - value / (n + 1)
