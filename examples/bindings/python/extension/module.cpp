@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "calibrator.hpp"
 #include "constraints.hpp"
+#include "models.hpp"
 #include "policy_parts.hpp"
 #include "read.hpp"
 #include "repr.hpp"
@@ -719,6 +720,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
   unmask_python::bind_policy_parts(m);
+  unmask_python::bind_models(m);
   unmask_python::bind_read(m);
   m.def(
       "score_keys",
