@@ -471,7 +471,7 @@ class decode_of_canvases {
   }
 
  private:
-  // The token that a position prefers of itself: neighbours that have it are settled ones.
+  // The token that a position prefers of itself: neighbours that have it count as decided.
   [[nodiscard]] token home(int q) const {
     return static_cast<token>(aux(model_.seed, 1, static_cast<std::uint64_t>(q)) %
                               static_cast<std::uint64_t>(model_.v_eff));

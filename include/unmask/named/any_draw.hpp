@@ -85,8 +85,8 @@ struct any_draw {
     return noise.refill(position, context);
   }
   UNMASK_HD token_id conclude(auto& context) const { return noise.conclude(context); }
-  UNMASK_HD bool is_settled(auto& context) const { return noise.is_settled(context); }
-  UNMASK_HD void settle(auto& context) const { noise.settle(context); }
+  UNMASK_HD bool is_absorbed(auto& context) const { return noise.is_absorbed(context); }
+  UNMASK_HD void absorb(auto& context) const { noise.absorb(context); }
   [[nodiscard]] UNMASK_HD bool stops_now() const { return has_canvas || has_trace; }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     return has_canvas  ? noise.stop(q, context)
@@ -94,7 +94,7 @@ struct any_draw {
                        : ending::running;
   }
 };
-static_assert(renoising<any_draw> && settling<any_draw> && stopping<any_draw> &&
+static_assert(renoising<any_draw> && absorbing<any_draw> && stopping<any_draw> &&
               forcing<any_draw> && step_reducing<any_draw> && logits_processor<any_draw>);
 
 #if UNMASK_DEFINES

@@ -247,9 +247,9 @@ inline constexpr known_model models[] = {
      .source = "transformers 5.24.0, models/diffusion_gemma/generation_diffusion_gemma.py",
      .date = "2026-11-28"},
     {.word = "model:diffusion_gemma_mlx",
-     .models = "DiffusionGemma 26B-A4B in mlx-vlm: certain positions of a canvas settle",
+     .models = "DiffusionGemma 26B-A4B in mlx-vlm: certain positions of a canvas keep tokens",
      .text = "any_of(threshold(0.9, inclusive=true), tokens_per_step(1)) + "
-             "canvas(48, 0.4, 0.8, 1, 0.005, settles=true, draws=false)",
+             "canvas(48, 0.4, 0.8, 1, 0.005, absorbing=true, draws=false)",
      .answer_length = 256,
      .eos_tokens = these(1, 106, 50),
      .proposes_mask = true,

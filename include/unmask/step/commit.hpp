@@ -325,9 +325,9 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
       const step_info at = info_of(s, m.status->next, c.position);
       if (is_accepted(m.roles[i])) {
         token = proposal(m, i);
-        settle(m, c.position, at);
+        absorb(m, c.position, at);
       } else {
-        token = is_settled(m, i) ? c.current : renoise(m, c.position, at, false);
+        token = is_absorbed(m, i) ? c.current : renoise(m, c.position, at, false);
       }
       changes = token != c.current;
     }

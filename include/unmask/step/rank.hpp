@@ -42,7 +42,7 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
     const auto counts = [&m](index_t i) {
       return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
              (m.roles[i] == role::inactive && m.reads(i) && m.row(i).valid()) ||
-             (m.roles[i] == role::excluded && m.row(i).valid() && is_settled(m, i));
+             (m.roles[i] == role::excluded && m.row(i).valid() && is_absorbed(m, i));
     };
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
@@ -124,7 +124,7 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() || is_forced ? role::candidate : role::invalid;
-    if (is_settled(m, i)) {
+    if (is_absorbed(m, i)) {
       m.roles[i] = role::excluded;
       continue;
     }
