@@ -325,6 +325,37 @@ UNMASK_API const char* unmask_version(void);
 UNMASK_API const char* unmask_last_error(void);
 /// The parts that a policy can be composed of, with their arguments, as text.
 UNMASK_API const char* unmask_describe_parts(void);
+
+/// A released model: its word in texts, and the numbers that belong to it. Texts live as long as
+/// the library.
+typedef struct unmask_model {
+  const char* word;       ///< "model:llada2_1"
+  const char* models;     ///< the models, and the settings, in one line
+  const char* policy;     ///< what the word stands for
+  const char* source;     ///< what was read, with its version
+  const char* date;       ///< when
+  int32_t block_length;   ///< positions of a block; 0: the whole answer is one
+  int32_t answer_length;  ///< positions that are decoded unless one says otherwise
+  int32_t
+      whole_blocks;    ///< not 0: the sequence ends with a whole block, at a multiple of its length
+  int32_t beyond;      ///< positions decoded right of the answer
+  int32_t mask_token;  ///< UNMASK_NO_TOKEN: none, or that of the tokenizer
+  int32_t eos_tokens[3];  ///< UNMASK_NO_TOKEN: no further one, or those of the tokenizer
+  int32_t logits_shift;   ///< unmask_options::logits_shift
+  int32_t propose_mask;   ///< unmask_options::propose_mask, to decode as the released code does
+  float temperature;      ///< that of the policy's draws
+} unmask_model;
+/// The released models that have a word. `entry_size` is sizeof(unmask_model), as the caller knows
+/// it; the library owns the entries.
+UNMASK_API unmask_status unmask_list_models(size_t entry_size,
+                                            const unmask_model** entries,
+                                            int32_t* count);
+/// The word for a model, by the `model_type` of its configuration or the architecture of its GGUF
+/// file, and by the name of its checkpoint, which may be null; null if no model has that type.
+UNMASK_API const char* unmask_model_of(const char* type, const char* checkpoint);
+/// The released models with their policies, numbers and sources, as text.
+UNMASK_API const char* unmask_describe_models(void);
+
 /// Checks a policy's text: the status and error of unmask_create() for a session on the host whose
 /// options are valid, with layers and with every kind of attention.
 UNMASK_API unmask_status unmask_check_policy(const char* policy);

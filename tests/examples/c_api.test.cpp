@@ -815,6 +815,50 @@ TEST(c_api, says_what_is_wrong_with_a_session) {
   EXPECT_THAT(unmask_describe_parts(), HasSubstr("threshold(value=0.9, inclusive=false)"));
 }
 
+TEST(c_api, lists_models) {
+  const unmask_model* models = nullptr;
+  std::int32_t count = 0;
+  ASSERT_EQ(unmask_list_models(sizeof(unmask_model), &models, &count), UNMASK_OK);
+  ASSERT_GT(count, 15);
+  bool found = false;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const unmask_model& m = models[i];
+    EXPECT_EQ(unmask_check_policy(m.word), UNMASK_OK) << m.word << ": " << unmask_last_error();
+    EXPECT_EQ(unmask_check_policy(m.policy), UNMASK_OK) << m.policy;
+    EXPECT_THAT(unmask_describe_models(), HasSubstr(std::string(m.word) + "\n"));
+    if (m.word == std::string("model:fast_dllm_v2")) {
+      found = true;
+      EXPECT_EQ(m.block_length, 32);
+      EXPECT_EQ(m.whole_blocks, 1);
+      EXPECT_EQ(m.mask_token, 151665);
+      EXPECT_EQ(m.eos_tokens[0], 151645);
+      EXPECT_EQ(m.eos_tokens[1], UNMASK_NO_TOKEN);
+      EXPECT_EQ(m.logits_shift, 1);
+      EXPECT_EQ(m.propose_mask, 1);
+      EXPECT_THAT(m.source, HasSubstr("modeling.py"));
+    }
+  }
+  EXPECT_TRUE(found);
+  struct newer {
+    unmask_model known;
+    std::uint64_t more;
+  };
+  const unmask_model* larger = nullptr;
+  std::int32_t as_many = 0;
+  ASSERT_EQ(unmask_list_models(sizeof(newer), &larger, &as_many), UNMASK_OK);
+  ASSERT_EQ(as_many, count);
+  EXPECT_EQ(reinterpret_cast<const newer*>(larger)[1].known.word, models[1].word);
+  EXPECT_EQ(reinterpret_cast<const newer*>(larger)[1].more, 0U);
+  expect_fails(unmask_list_models(8, &larger, &as_many), UNMASK_INVALID_ARGUMENT, {"entry_size"});
+  expect_fails(unmask_list_models(sizeof(newer), nullptr, &as_many),
+               UNMASK_INVALID_ARGUMENT,
+               {"entries", "null"});
+  EXPECT_STREQ(unmask_model_of("llada2_moe", "LLaDA2.1-mini"), "model:llada2_1");
+  EXPECT_STREQ(unmask_model_of("llada2_moe", nullptr), "model:llada2");
+  EXPECT_EQ(unmask_model_of("qwen2", ""), nullptr);
+  EXPECT_EQ(unmask_model_of(nullptr, ""), nullptr);
+}
+
 TEST(c_api, takes_structures_of_other_sizes) {
   struct newer {
     unmask_options options;

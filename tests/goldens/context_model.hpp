@@ -65,6 +65,13 @@ struct context_model {
     const bool sees_own = stick > 0 && sees == attention_kind::bidirectional;
     const std::int64_t own =
         sees_own && x[static_cast<std::size_t>(q)] != mask_id ? x[static_cast<std::size_t>(q)] : -1;
+    row_in_state(q, s, c, own, out);
+  }
+
+  /// The row of position q in the state s with c neighbours and the token `own` of its position, -1
+  /// for none.
+  void row_in_state(
+      int q, std::uint64_t s, std::int64_t c, std::int64_t own, std::span<float> out) const {
     auto i = static_cast<std::uint64_t>(q);
     std::int64_t delta = 0;
     for (const auto& [from, to, d] : dup) {

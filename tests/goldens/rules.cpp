@@ -11,6 +11,7 @@
 #include "goldens/dynamic_dcu.hpp"
 #include "goldens/es_dllm.hpp"
 #include "goldens/lopa.hpp"
+#include "goldens/models.hpp"
 #include "goldens/reference_run.hpp"
 #include "goldens/replay.hpp"
 #include "goldens/row_stats.hpp"
@@ -350,6 +351,8 @@ std::span<const rule> supported_rules() {
     std::vector<rule> rules(std::begin(table), std::end(table));
     const std::span<const rule> named = rules_by_name();
     rules.insert(rules.end(), named.begin(), named.end());
+    const std::span<const rule> of_models = rules_of_models();
+    rules.insert(rules.end(), of_models.begin(), of_models.end());
     return rules;
   }();
   return all;

@@ -90,7 +90,17 @@ class author {
     if (f.drafts) {
       all.push_back(part("self_speculation"));
     } else if (!f.renoises) {
-      add(all, part_stage::schedule, 0.6, 1, {"canvas", "self_speculation"});
+      // One that says which positions a pass computes goes with few others.
+      const bool is_alone = !f.layered && !f.branches && !f.compares && !names(all, "core") &&
+                            std::none_of(all.begin(), all.end(), [](const written_part& p) {
+                              return p.name.find("cache") != p.name.npos ||
+                                     p.name == "suffix_window" || p.name == "key_eviction";
+                            });
+      add(all,
+          part_stage::schedule,
+          0.6,
+          1,
+          {"canvas", "self_speculation", is_alone ? "" : "seeded_blocks"});
     }
     if (f.edits) {
       add(all, part_stage::logits_processor, 0.9, 3, {"trace_credit", "adaptive_credit"});

@@ -80,6 +80,16 @@ def test_parts(capsys):
     assert "no part 'treshold'; did you mean threshold" in capsys.readouterr().err
 
 
+def test_models(capsys):
+    assert main(["models"]) == 0
+    assert capsys.readouterr().out.strip() == unmask.describe_models().strip()
+    assert main(["models", "llada2_1", "model:dream"]) == 0
+    some = capsys.readouterr().out
+    assert some.startswith("model:llada2_1\n") and "\nmodel:dream\n" in some and "mask token 156895" in some
+    assert main(["models", "llada2_9"]) == 2
+    assert "no model 'model:llada2_9'; did you mean model:llada2" in capsys.readouterr().err
+
+
 def test_decode_and_trace(capsys, tmp_path):
     trace, page = tmp_path / "decode.jsonl", tmp_path / "decode.html"
     arguments = ["decode", "--task", "1", "--policy", "threshold(0.9)", "--trace", str(trace), "--html", str(page)]

@@ -151,3 +151,18 @@ def test_layers_are_named_where_they_are_asked():
     assert session.reads is None and not session.kept
     with pytest.raises(RuntimeError, match="next"):
         session.positions(0)
+
+
+def test_models_are_their_policies():
+    words = [m.word for m in unmask.models()]
+    assert len(set(words)) == len(words) > 15
+    for model in unmask.models():
+        listed = unmask.policy_parts(model.word)
+        assert listed[0] == (model.word, {})
+        assert listed[1:] == unmask.policy_parts(model.policy)
+        assert unmask.find_model(model.word).policy == model.policy and repr(model).startswith(f"Model('{model.word}'")
+    llada2_1 = unmask.model_of("llada2_moe", "inclusionAI/LLaDA2.1-mini")
+    assert llada2_1.word == "model:llada2_1" and llada2_1.eos_tokens == (156892,) and llada2_1.mask_token == 156895
+    assert llada2_1.length(10, 5) == 32 and llada2_1.length(10) == 2080
+    assert unmask.model_of("qwen2") is None and unmask.find_model("none") is None
+    assert unmask.find_model("diffusion_gemma").mask_token is None

@@ -627,3 +627,49 @@ def test_custom_generate_refuses_what_it_cannot_honour(causal, settings, message
         return
     with pytest.raises(ValueError, match=message):
         causal.generate(torch.tensor([[3, 4, 5]]), custom_generate=unmask.transformers.custom_generate, **settings, **OPTIONS)
+
+
+class Blocks:
+    """A model whose row prefers a token of its position, whatever stands there, with a configuration."""
+
+    def __init__(self, model_type, name=""):
+        self.config = SimpleNamespace(model_type=model_type, _name_or_path=name, vocab_size=156896)
+        self.widths = []
+
+    def __call__(self, ids, **_):
+        self.widths.append(ids.shape[1])
+        logits = torch.zeros(*ids.shape, 32)
+        logits[:, torch.arange(ids.shape[1]), torch.arange(ids.shape[1]) % 31] = 9.0
+        wide = torch.full((*ids.shape, 156896 - 32), -9.0)
+        return torch.cat([logits, wide], dim=-1)
+
+
+def test_without_a_policy_the_word_of_the_model_decides():
+    prompt = torch.tensor([[5, 6, 7]])
+    model = Blocks("llada2_moe", "inclusionAI/LLaDA2.1-mini")
+    out = generate(model, prompt, max_new_tokens=8)
+    assert out.sequences.tolist() == [[5, 6, 7, *range(3, 11)]]
+    assert set(model.widths) == {32}, "up to the end of a block"
+    named = generate(model, prompt, "model:llada2_1", max_new_tokens=8)
+    assert named.sequences.tolist() == out.sequences.tolist() and named.forwards == out.forwards == 2  # an idle pass
+    # Arguments that are given stay.
+    given = generate(model, prompt, "threshold(0.9)", max_new_tokens=8, mask_token_id=40, eos_token_id=41, block_length=4)
+    assert given.sequences.tolist() == out.sequences.tolist() and given.forwards == 2
+    model = Blocks("Dream", "Dream-org/Dream-v0-Instruct-7B")
+    model.config.vocab_size = 156896
+    shifted = generate(model, prompt, "model:dream(steps=4) + max_steps(9)", max_new_tokens=4, seed=3)
+    assert shifted.forwards == 4 and shifted.sequences[0, 3:].tolist() == [2, 3, 4, 5], "row p - 1 predicts position p"
+
+
+def test_a_model_without_a_word_is_decoded_as_before():
+    model = Blocks("qwen2")
+    out = generate(model, torch.tensor([[5, 6]]), max_new_tokens=6, mask_token_id=40)
+    again = generate(model, torch.tensor([[5, 6]]), "threshold(0.9)", max_new_tokens=6, mask_token_id=40)
+    assert out.sequences.tolist() == again.sequences.tolist() and out.forwards == again.forwards
+
+
+def test_a_word_that_this_host_cannot_run_is_refused():
+    with pytest.raises(ValueError, match="canvas"):
+        generate(Blocks("diffusion_gemma"), torch.tensor([[5, 6]]), max_new_tokens=6, mask_token_id=40)
+    with pytest.raises(ValueError, match="causal"):
+        generate(Blocks("nemotron_labs_diffusion"), torch.tensor([[5, 6]]), max_new_tokens=6)

@@ -9,6 +9,9 @@
 #include <unmask/trace/part_texts.hpp>
 #include <unmask/version.hpp>
 
+#include <map>
+#include <mutex>
+
 // The calls of c_api.h about policies, sessions and passes. For c_library.hpp, which defines them.
 
 namespace UNMASK_NAMESPACE::detail::c_api {
@@ -18,7 +21,7 @@ static_assert(sizeof(unmask_options) == 72 && sizeof(unmask_sequence) == 72 &&
                   sizeof(unmask_modifiers) == 40 && sizeof(unmask_commit) == 36 &&
                   sizeof(unmask_candidate) == 56 && sizeof(unmask_probability) == 24 &&
                   sizeof(unmask_report) == 56 && sizeof(unmask_plan) == 20 &&
-                  sizeof(unmask_requirements) == 24,
+                  sizeof(unmask_requirements) == 24 && sizeof(unmask_model) == 88,
               "the sizes of version 1");
 static_assert(UNMASK_FILLED == static_cast<int>(unmask::candidate_outcome::filled) &&
               UNMASK_NO_TOKEN == unmask::no_token &&
@@ -26,6 +29,46 @@ static_assert(UNMASK_FILLED == static_cast<int>(unmask::candidate_outcome::fille
               UNMASK_BF16 == static_cast<int>(unmask::element_kind::bf16) &&
               UNMASK_CANCELLED == static_cast<int>(unmask::ending::cancelled) &&
               UNMASK_IDLE == static_cast<int>(unmask::ending::idle));
+
+inline unmask_model structure_of(const unmask::known_model& m) {
+  return {m.word.data(),  // literals
+          m.models.data(),
+          m.text.data(),
+          m.source.data(),
+          m.date.data(),
+          m.block_length,
+          m.answer_length,
+          m.whole_blocks ? 1 : 0,
+          m.beyond,
+          m.mask_token,
+          {m.eos_tokens[0], m.eos_tokens[1], m.eos_tokens[2]},
+          m.logits_shift,
+          m.proposes_mask ? 1 : 0,
+          m.temperature};
+}
+
+// Lends the table of models, as structures of `size` bytes. One for each size that a caller knows.
+inline unmask_status
+lend_models(std::size_t size, const unmask_model** entries, std::int32_t* count) {
+  return guarded([&] {
+    static std::mutex one_at_a_time;
+    static std::map<std::size_t, lent_array<unmask_model>> tables;
+    needed(entries, "entries");
+    needed(count, "count");
+    checked_size<unmask_model>(size, "entry_size");
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    lent_array<unmask_model>& table = tables[size];
+    if (table.size() == 0) {
+      lent_array<unmask_model> made;
+      made.clear(size);
+      for (const unmask::known_model& m : unmask::known_models()) {
+        made.push_back(structure_of(m));
+      }
+      table = std::move(made);
+    }
+    lend(table, entries, count);
+  });
+}
 
 #ifdef UNMASK_C_API_CUDA
 inline constexpr bool has_device = true;
@@ -182,6 +225,30 @@ const char* unmask_last_error(void) {
 const char* unmask_describe_parts(void) {
   try {
     static const std::string text = unmask::describe_parts();
+    return text.c_str();
+  } catch (...) {
+    return "";
+  }
+}
+
+unmask_status
+unmask_list_models(std::size_t entry_size, const unmask_model** entries, std::int32_t* count) {
+  return unmask::c_api::lend_models(entry_size, entries, count);
+}
+
+const char* unmask_model_of(const char* type, const char* checkpoint) {
+  try {
+    const unmask::known_model* const model =
+        type == nullptr ? nullptr : unmask::model_of(type, checkpoint == nullptr ? "" : checkpoint);
+    return model == nullptr ? nullptr : model->word.data();  // a literal
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+const char* unmask_describe_models(void) {
+  try {
+    static const std::string text = unmask::describe_models();
     return text.c_str();
   } catch (...) {
     return "";

@@ -13,11 +13,19 @@ namespace UNMASK_NAMESPACE {
 /// block, so that parts that remask may do so left of it; the next block begins when no position up
 /// to there is masked. The session's window must then hold the answer.
 ///
+/// With `aligned` blocks begin at multiples of the block length, counted from position 0: the first
+/// one contains the end of the prompt, and has fewer masked positions than the others. Released
+/// code of such models decodes whole blocks: for the same decisions the sequence ends with one, and
+/// what is right of the answer is not used.
+///
 /// Example: `tokens_per_step + semi_autoregressive`, rows a60 b70 c90 d80, blocks of 2: `_b__`
 /// `ab__` `abc_` `abcd`.
+/// Example: `tokens_per_step + semi_autoregressive(aligned=true)`, prompt x, rows a60 b70 c90,
+/// blocks of 2: decides 1 2-3 2-3; `a__` `a_c` `abc`.
 /// Source: S. Nie et al., Large language diffusion models (2025), section 2.4 and appendix B.
 struct semi_autoregressive {
   bool whole_prefix = false;
+  bool aligned = false;
 
   struct sequence_state {
     index_t block = 0;
@@ -28,7 +36,8 @@ struct semi_autoregressive {
   static constexpr part_label label{
       "semi_autoregressive", "one block after another, from left to right; the default schedule"};
   static constexpr knob<semi_autoregressive> knobs[] = {
-      {"whole_prefix", &semi_autoregressive::whole_prefix}};
+      {"whole_prefix", &semi_autoregressive::whole_prefix},
+      {"aligned", &semi_autoregressive::aligned}};
 
   [[nodiscard]] index_t reach(const sequence_shape& g) const {
     const index_t answer = g.length - g.prompt_length;
@@ -36,6 +45,9 @@ struct semi_autoregressive {
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    if (aligned) {
+      q.align_blocks();
+    }
     index_t& b = context.sequence.block;
     const auto decided = [&] {
       return range{whole_prefix ? q.prompt_length : q.block(b).first, q.block(b).last};

@@ -85,6 +85,8 @@ struct any_draw {
     return noise.refill(position, context);
   }
   UNMASK_HD token_id conclude(auto& context) const { return noise.conclude(context); }
+  UNMASK_HD bool is_absorbed(auto& context) const { return noise.is_absorbed(context); }
+  UNMASK_HD void absorb(auto& context) const { noise.absorb(context); }
   [[nodiscard]] UNMASK_HD bool stops_now() const { return has_canvas || has_trace; }
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     return has_canvas  ? noise.stop(q, context)
@@ -92,8 +94,8 @@ struct any_draw {
                        : ending::running;
   }
 };
-static_assert(renoising<any_draw> && stopping<any_draw> && forcing<any_draw> &&
-              step_reducing<any_draw> && logits_processor<any_draw>);
+static_assert(renoising<any_draw> && absorbing<any_draw> && stopping<any_draw> &&
+              forcing<any_draw> && step_reducing<any_draw> && logits_processor<any_draw>);
 
 #if UNMASK_DEFINES
 UNMASK_LIBRARY void any_draw::check(const sequence_shape& g, const model_info& m) const {

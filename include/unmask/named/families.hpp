@@ -25,6 +25,7 @@
 #include <unmask/policy/schedule/pipeline.hpp>
 #include <unmask/policy/schedule/rho_eos.hpp>
 #include <unmask/policy/schedule/schedule.hpp>
+#include <unmask/policy/schedule/seeded_blocks.hpp>
 #include <unmask/policy/schedule/self_speculation.hpp>
 #include <unmask/policy/schedule/sliding_block.hpp>
 #include <unmask/policy/schedule/slow_fast.hpp>
@@ -43,6 +44,7 @@ using ranking_family = family_of_stage<part_stage::ranking,
                                        by_confidence,
                                        by_margin,
                                        by_entropy,
+                                       by_entropy_and_distance,
                                        left_to_right,
                                        at_random,
                                        position_frequency<>,
@@ -117,6 +119,7 @@ using schedule_family = family_of_stage<part_stage::schedule,
                                         daedal,
                                         rho_eos,
                                         self_speculation,
+                                        seeded_blocks,
                                         replayed_schedule>;
 
 using layer_rule_family = family_of_stage<part_stage::layer_rule,

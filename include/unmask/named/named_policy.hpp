@@ -9,6 +9,7 @@
 #include <unmask/policy/drafts.hpp>
 #include <unmask/policy/lookahead.hpp>
 
+#include <array>
 #include <stdexcept>
 
 namespace UNMASK_NAMESPACE {
@@ -185,6 +186,38 @@ struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line
   std::string_view text;
+};
+
+/// A released model: how its makers, or an engine, decode it. Its word is an abbreviation of a
+/// text, as the name of a method, and takes the same arguments.
+struct known_model {
+  std::string_view word;    ///< in texts: "model:llada2_1"
+  std::string_view models;  ///< the models, and the settings, in one line
+  std::string_view text;
+  index_t block_length = 0;        ///< positions of a block; 0: the whole answer is one
+  index_t answer_length = 0;       ///< positions that are decoded unless one says otherwise
+  bool whole_blocks = false;       ///< the sequence ends with a whole block: shape_of()
+  index_t beyond = 0;              ///< positions decoded right of the answer: shape_of()
+  token_id mask_token = no_token;  ///< no_token: none, or that of the tokenizer
+  /// EOS tokens, the first that of model_info; no_token: no further one, or those of the tokenizer.
+  std::array<token_id, 3> eos_tokens = {no_token, no_token, no_token};
+  index_t logits_shift = 0;  ///< as model_info
+  /// The released code does not bar the mask token, which has a share of the probabilities and may
+  /// be proposed: model_info::suppress_mask = false decodes as it does, without a bound on the
+  /// passes.
+  bool proposes_mask = false;
+  float temperature = 0.0F;  ///< that of the text
+  /// `model_type` of a configuration and architectures of GGUF files, between '|'; empty: the word
+  /// is not chosen for a model.
+  std::string_view types = {};
+  std::string_view checkpoint = {};  ///< what the name of a checkpoint has in it; empty: any
+  std::string_view source = {};      ///< what was read, with its version
+  std::string_view date = {};        ///< when
+
+  /// The word without "model:".
+  [[nodiscard]] constexpr std::string_view name() const { return word.substr(6); }
+  /// The word as a method.
+  [[nodiscard]] constexpr known_method method() const { return {word, models, text}; }
 };
 
 }  // namespace unmask

@@ -109,7 +109,7 @@ template <part_stage S, class P>
     t.filters = false;
   }
   if (elsewhere(part_stage::schedule, is_in_stage<P, part_stage::schedule>())) {
-    t.schedules = t.decides_one_block = t.paces = t.idles = t.verifies = false;
+    t.schedules = t.decides_one_block = t.paces = t.idles = t.verifies = t.plans_positions = false;
     t.ends_blocks = t.reaches = t.grows = t.rewrites_blocks = false;
   }
   if (elsewhere(part_stage::cache, is_in_stage<P, part_stage::cache>())) {

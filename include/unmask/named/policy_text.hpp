@@ -15,7 +15,7 @@
 /// Parser of the text of a composed policy: syntax only.
 ///
 ///     policy   = part { "+" part }
-///     part     = name [ "(" [ argument { "," argument } ] ")" ]
+///     part     = [ "model:" ] name [ "(" [ argument { "," argument } ] ")" ]
 ///     argument = [ name "=" ] value
 ///     value    = number | "[" [ number { "," number } ] "]" | part | quoted
 ///
@@ -31,12 +31,12 @@ struct part_text;
 struct value_text {
   /// Kinds of values.
   enum class kind : unsigned char { number, list, part, quoted };
-  kind is = kind::number;                 ///< Kind of this one.
-  double number = 0.0;                    ///< Value of a number.
-  std::vector<double> list;               ///< Values of a list.
-  std::shared_ptr<const part_text> part;  ///< the part, if the value is one
-  std::string_view text;                  ///< the value as written, with its quotes
-  std::size_t column = 0;                 ///< Column of its first character, from 1.
+  kind is = kind::number;           ///< Kind of this one.
+  double number = 0.0;              ///< Value of a number.
+  std::vector<double> list;         ///< Values of a list.
+  std::shared_ptr<part_text> part;  ///< the part, if the value is one
+  std::string_view text;            ///< the value as written, with its quotes
+  std::size_t column = 0;           ///< Column of its first character, from 1.
 };
 
 /// An argument as written.
@@ -150,6 +150,11 @@ class policy_text_reader {
     part_text p;
     p.column = at_ + 1;
     p.name = name();
+    if (p.name == "model" && text_.substr(at_, 1) == ":") {
+      ++at_;
+      static_cast<void>(name());
+      p.name = text_.substr(p.column - 1, at_ - (p.column - 1));
+    }
     if (take('(') && !take(')')) {
       do {
         p.arguments.push_back(argument(level));
@@ -185,7 +190,7 @@ class policy_text_reader {
     v.column = start + 1;
     if (is_letter(next)) {
       v.is = value_text::kind::part;
-      v.part = std::make_shared<const part_text>(part(level + 1));
+      v.part = std::make_shared<part_text>(part(level + 1));
     } else if (take('[')) {
       v.is = value_text::kind::list;
       if (!take(']')) {

@@ -3,6 +3,8 @@
 
 #include <unmask/named/known_part.hpp>
 
+#include <optional>
+
 namespace UNMASK_NAMESPACE {
 
 /// Every part that has a name, by stage; parts written by users have none. Layer rules,
@@ -14,6 +16,34 @@ namespace UNMASK_NAMESPACE {
 /// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile(); without one
 /// it decodes the sequence of which a threshold_calibrator makes the profile.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
+
+/// Every released model that has a word, such as "model:llada2_1": its policy, and the numbers that
+/// belong to it. A text may continue after the word: "model:llada2_1 + trace_credit".
+[[nodiscard]] UNMASK_LIBRARY std::span<const known_model> known_models();
+
+/// The method, or the model as one, that a text calls so; empty if there is none.
+[[nodiscard]] UNMASK_LIBRARY std::optional<known_method> find_method(std::string_view name);
+
+/// The model with that word, with or without "model:"; null if there is none.
+[[nodiscard]] UNMASK_LIBRARY const known_model* find_model(std::string_view word);
+
+/// The word for a model: `type` is the `model_type` of its configuration or the architecture of its
+/// GGUF file, `checkpoint` the name of its weights, which tells apart those of one type. Capital
+/// and small letters are the same, and so are '-' and '_'. Null for a type that no model has.
+[[nodiscard]] UNMASK_LIBRARY const known_model* model_of(std::string_view type,
+                                                         std::string_view checkpoint = {});
+
+/// The shape of a sequence for a model: with `answer_length` positions, 0 for its own number, in
+/// its blocks. If the model decodes whole blocks, the sequence ends with one, at a multiple of the
+/// block length: tokens right of prompt_length + answer_length are no part of it. Some models
+/// decode positions beyond the answer. Errors: std::invalid_argument for a negative number, or a
+/// sequence longer than max_length.
+[[nodiscard]] UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
+                                                     index_t prompt_length,
+                                                     index_t answer_length = 0);
+
+/// The table of models as text: each word with its models, its policy, its numbers and its source.
+[[nodiscard]] UNMASK_LIBRARY std::string describe_models();
 
 /// Reads a composition from text, such as "trace_credit + threshold(0.9)" or "by_entropy +
 /// any_of(entropy_bound(0.1), tokens_per_step(2)) + temperature(0.7) + stop_at_eos".
@@ -45,7 +75,9 @@ namespace UNMASK_NAMESPACE {
 }  // namespace unmask
 
 #if UNMASK_DEFINES
+#  include <unmask/core/check.hpp>
 #  include <unmask/named/known_methods.hpp>
+#  include <unmask/named/known_models.hpp>
 #  include <unmask/named/known_parts.hpp>
 #  include <unmask/named/method_parts.hpp>
 
@@ -62,8 +94,8 @@ class policy_reader {
 
   [[nodiscard]] named_policy read() {
     for (const part_text& written : parse_policy_text(text_)) {
-      const known_method* const method = method_of(written.name);
-      method != nullptr ? add(*method, written) : add(written);
+      const std::optional<known_method> method = find_method(written.name);
+      method ? add(*method, written) : add(written);
     }
     if (parts_.commit_rule.size() == 0) {
       throw policy_text_error(
@@ -86,15 +118,6 @@ class policy_reader {
     std::string by;
     bool in_method;
   };
-
-  [[nodiscard]] static const known_method* method_of(std::string_view name) {
-    for (const known_method& m : known_methods()) {
-      if (m.name == name) {
-        return &m;
-      }
-    }
-    return nullptr;
-  }
 
   // Adds the parts of a method at its place in the text.
   void add(const known_method& method, const part_text& written) {
@@ -192,8 +215,18 @@ class policy_reader {
     for (const std::string_view name : table::joining) {
       offer(name);
     }
+    const bool is_model = small.rfind("model:", 0) == 0 || small == "model";
+    if (is_model) {
+      all.clear();
+      near.clear();
+    }
+    for (const known_model& m : known_models()) {
+      if (is_model || m.name() == small) {
+        offer(m.word);
+      }
+    }
     fail(written.column,
-         "there is no part " + quoted(written.name) +
+         (is_model ? "there is no model " : "there is no part ") + quoted(written.name) +
              (near.empty() ? "; there are " + all
                            : ": did you mean " + (same.empty() ? near : same) + "?"));
   }
@@ -233,7 +266,7 @@ class policy_reader {
 
   void commit(const part_text& written) {
     if (!joins(written.name)) {
-      if (method_of(written.name) != nullptr) {
+      if (find_method(written.name)) {
         fail(written.column,
              "any_of, all_of and at_most are of commit rules, got " + std::string(written.name) +
                  " (method): write the parts that it stands for");
@@ -383,6 +416,97 @@ UNMASK_LIBRARY std::span<const known_part> known_parts() {
 
 UNMASK_LIBRARY std::span<const known_method> known_methods() {
   return detail::table::methods;
+}
+
+UNMASK_LIBRARY std::span<const known_model> known_models() {
+  return detail::table::models;
+}
+
+UNMASK_LIBRARY std::optional<known_method> find_method(std::string_view name) {
+  for (const known_method& m : known_methods()) {
+    if (m.name == name) {
+      return m;
+    }
+  }
+  for (const known_model& m : known_models()) {
+    if (m.word == name) {
+      return m.method();
+    }
+  }
+  return std::nullopt;
+}
+
+UNMASK_LIBRARY const known_model* find_model(std::string_view word) {
+  for (const known_model& m : known_models()) {
+    if (word == m.word || word == m.name()) {
+      return &m;
+    }
+  }
+  return nullptr;
+}
+
+UNMASK_LIBRARY const known_model* model_of(std::string_view type, std::string_view checkpoint) {
+  const auto plain = [](std::string_view name) {
+    std::string small(name);
+    for (char& c : small) {
+      c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c == '-' ? '_' : c);
+    }
+    return small;
+  };
+  const std::string wanted = "|" + plain(type) + "|";
+  const std::string weights = plain(checkpoint);
+  for (const known_model& m : known_models()) {
+    if (!m.types.empty() && type.find('|') == type.npos &&
+        ("|" + plain(m.types) + "|").find(wanted) != std::string::npos &&
+        weights.find(plain(m.checkpoint)) != std::string::npos) {
+      return &m;
+    }
+  }
+  return nullptr;
+}
+
+UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
+                                       index_t prompt_length,
+                                       index_t answer_length) {
+  check_argument(prompt_length >= 0, "prompt_length", prompt_length, "at least 0");
+  check_argument(answer_length >= 0, "answer_length", answer_length, "at least 0");
+  const index_t answer = answer_length > 0 ? answer_length : model.answer_length;
+  check_argument(prompt_length <= max_length - answer && answer <= max_length,
+                 "prompt_length + answer_length",
+                 std::int64_t{prompt_length} + answer,
+                 "at most max_length = ",
+                 max_length);
+  sequence_shape shape{.prompt_length = prompt_length, .length = prompt_length + answer};
+  shape.block_length = model.block_length > 0 ? model.block_length : math::max(answer, index_t{1});
+  shape.length += math::min(model.beyond, max_length - shape.length);
+  if (model.whole_blocks) {
+    const index_t over = shape.length % shape.block_length;
+    shape.length += over > 0 ? shape.block_length - over : 0;
+  }
+  return shape;
+}
+
+UNMASK_LIBRARY std::string describe_models() {
+  std::string text;
+  for (const known_model& m : known_models()) {
+    text += std::string(m.word) + "\n    " + std::string(m.models) +
+            "\n    = " + std::string(m.text) + "\n    ";
+    text += m.block_length > 0 ? "blocks of " + std::to_string(m.block_length) : "one block";
+    text += ", answer of " + std::to_string(m.answer_length);
+    text += m.whole_blocks ? " in whole blocks" : "";
+    text += m.mask_token != no_token ? ", mask token " + std::to_string(m.mask_token) : "";
+    const char* before = ", EOS token ";
+    for (const token_id eos : m.eos_tokens) {
+      if (eos != no_token) {
+        text += before + std::to_string(eos);
+        before = " or ";
+      }
+    }
+    text += m.logits_shift > 0 ? ", logits shift " + std::to_string(m.logits_shift) : "";
+    text += m.proposes_mask ? ", may propose the mask token" : "";
+    text += "\n    from " + std::string(m.source) + ", read on " + std::string(m.date) + "\n";
+  }
+  return text;
 }
 
 }  // namespace unmask

@@ -16,17 +16,23 @@ namespace UNMASK_NAMESPACE {
 /// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. The sequence
 /// ends when the most probable tokens have stayed the same for `stable_steps` steps and the mean
 /// entropy is below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound.
+/// With `absorbing` a position that the commit rule has accepted is absorbed: it keeps its token
+/// from step to step, is no candidate any more, and the sequence also ends when all are absorbed;
+/// the answer has, there too, the most probable tokens of the last step. Without `draws` tokens are
+/// the most probable ones.
+///
 /// Models of this kind have no mask token: set model_info::mask_token to any token and
 /// suppress_mask to false. A position whose row was never valid ends with the token that an invalid
 /// row commits elsewhere, at log-probability -inf; otherwise a position with an invalid row keeps
 /// the token of its last valid row.
 ///
-/// Range: steps >= 1, least_temperature <= coldest <= hottest, stable_steps >= 1, certain >= 0,
-/// vocab >= 1: the number of tokens that random tokens are drawn from. Reads stat::entropy,
-/// sampled.
+/// Range: steps >= 1, least_temperature <= coldest <= hottest, stable_steps >= 0, where 0 is no
+/// condition, certain >= 0, where 0 is never reached, vocab >= 1: the number of tokens that random
+/// tokens are drawn from. Reads stat::entropy, sampled.
 /// State: 8 bytes a position.
 /// Example: `by_entropy + entropy_bound(0.01) + canvas(3)`, rows a99 b60 c99: `ayf` `apc` `abc`.
-/// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp.
+/// Source: DiffusionGemma (2026), its entropy-bound sampler, as in vLLM, SGLang and llama.cpp;
+/// `absorbing` without draws is the default of mlx-vlm.
 struct canvas {
   index_t vocab = 0;  ///< Number of tokens that noise is drawn from.
   index_t steps = 48;
@@ -34,13 +40,17 @@ struct canvas {
   float hottest = 0.8F;
   index_t stable_steps = 1;
   float certain = 0.005F;
+  bool absorbing = false;
+  bool draws = true;
 
   struct position_state {
     token_id best = no_token;
     bool changed = true;
+    bool absorbed = false;
   };
   struct sequence_state {
     index_t held = 0;
+    index_t absorbed = 0;  ///< positions
   };
   struct step_reduction {
     float entropy = 0.0F;
@@ -62,8 +72,10 @@ struct canvas {
       {"steps", &canvas::steps, at_least(1)},
       {"coldest", &canvas::coldest, at_least(least_temperature)},
       {"hottest", &canvas::hottest, at_least(least_temperature)},
-      {"stable_steps", &canvas::stable_steps, at_least(1)},
-      {"certain", &canvas::certain, at_least(0).in("nats")}};
+      {"stable_steps", &canvas::stable_steps, at_least(0)},
+      {"certain", &canvas::certain, at_least(0).in("nats")},
+      {"absorbing", &canvas::absorbing},
+      {"draws", &canvas::draws}};
 
   void check(const sequence_shape&, const model_info&) const {
     check_argument(vocab >= 1, "canvas::vocab", vocab, "at least 1");
@@ -84,7 +96,7 @@ struct canvas {
     return {math::divide(1.0F, temperature(at.step))};
   }
   [[nodiscard]] UNMASK_HD float draw_temperature() const {
-    return 1.0F;
+    return draws ? 1.0F : 0.0F;
   }  // the row is edited already
 
   UNMASK_HD void process(auto& row, auto& context) const {
@@ -106,12 +118,20 @@ struct canvas {
   }
   UNMASK_HD token_id conclude(auto& context) const { return context.state.best; }
 
+  /// Whether a position is absorbed; absorbs it.
+  UNMASK_HD bool is_absorbed(auto& context) const { return absorbing && context.state.absorbed; }
+  UNMASK_HD void absorb(auto& context) const { context.state.absorbed = true; }
+
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
     if (q.step == 0) {
       return ending::running;
     }
     index_t& held = context.sequence.held;
     held = context.step_reduction.changed == 0 ? held + 1 : 0;
+    context.sequence.absorbed += absorbing ? q.new_commits : 0;
+    if (absorbing && context.sequence.absorbed >= q.masked_count) {
+      return ending::complete;
+    }
     const bool sure = context.step_reduction.entropy <
                       certain * static_cast<float>(context.step_reduction.positions);
     if (held >= stable_steps && sure) {
@@ -127,7 +147,8 @@ struct canvas {
     next.last_block = 1;
   }
 };
-static_assert(renoising<canvas> && scheduling<canvas> && stopping<canvas> && drawing<canvas> &&
-              step_reducing<canvas> && logits_processor<canvas> && logits_transform<canvas>);
+static_assert(renoising<canvas> && absorbing<canvas> && scheduling<canvas> && stopping<canvas> &&
+              drawing<canvas> && step_reducing<canvas> && logits_processor<canvas> &&
+              logits_transform<canvas>);
 
 }  // namespace unmask

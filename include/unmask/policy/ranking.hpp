@@ -50,6 +50,27 @@ struct by_entropy {
 };
 static_assert(ranking<by_entropy>);
 
+/// Lowest sum of the entropy and of the distance from the first masked position first:
+///
+///     score = -(H + distance (position - first masked position))
+///
+/// Range: distance >= 0, in nats a position. Reads stat::entropy.
+/// Example: `by_entropy_and_distance(1) + tokens_per_step`, rows a70b15c15 b60a40: `a_` `ab`.
+/// Source: WeDLM (2025), its position penalty, as released.
+struct by_entropy_and_distance {
+  float distance = 0.02F;
+  static constexpr statistics required = stat::entropy;
+  static constexpr part_label label{"by_entropy_and_distance",
+                                    "the lowest entropy first, near the first masked position"};
+  static constexpr knob<by_entropy_and_distance> knobs[] = {
+      {"distance", &by_entropy_and_distance::distance, at_least(0).in("nats")}};
+  UNMASK_HD float score(const auto& c, const auto& context) const {
+    const auto positions = static_cast<float>(c.position - context.at.view->committed_prefix);
+    return -math::fma(distance, positions, c.entropy());
+  }
+};
+static_assert(ranking<by_entropy_and_distance>);
+
 /// Lowest position first.
 /// Example: `left_to_right + tokens_per_step`, rows a60 b90: `a_` `ab`.
 struct left_to_right {

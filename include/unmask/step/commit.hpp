@@ -313,15 +313,22 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
   index_t traced = 0;
   index_t invalid = 0;
   index_t changed = 0;
+  index_t accepted = 0;
   for_each_in_rounds(t, m.status->next.score.size(), [&](index_t i, bool is_there) {
     const bool is_candidate = is_there && m.roles[i] != role::inactive;
+    accepted += t.count(is_candidate && is_accepted(m.roles[i])).all;
     invalid += t.count(is_candidate && !m.row(i).valid()).all;
     token_id token = no_token;
     bool changes = false;
     if (is_candidate) {
       const candidate<Policy::required> c = candidate_at(m, i);
       const step_info at = info_of(s, m.status->next, c.position);
-      token = is_accepted(m.roles[i]) ? proposal(m, i) : renoise(m, c.position, at, false);
+      if (is_accepted(m.roles[i])) {
+        token = proposal(m, i);
+        absorb(m, c.position, at);
+      } else {
+        token = is_absorbed(m, i) ? c.current : renoise(m, c.position, at, false);
+      }
       changes = token != c.current;
     }
     if (m.traced != nullptr) {
@@ -340,6 +347,7 @@ UNMASK_HD void renoise(const deciding_group auto& t, const slot_memory<Policy>& 
   });
   if (t.lane() == 0) {
     s.view.changed += changed;
+    s.view.new_commits = accepted;
     m.status->report.invalid_rows += invalid;
     m.status->report.last_candidates = traced;
   }

@@ -58,4 +58,32 @@ UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
   s.blocks_seen = math::max(s.blocks_seen, next.last_block);
 }
 
+/// True if scored position i is an absorbed one of a canvas.
+template <class Policy>
+[[nodiscard]] UNMASK_HD bool is_absorbed(const slot_memory<Policy>& m, index_t i) {
+  if constexpr (Policy::renoises) {
+    constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
+    using part_type = std::remove_cvref_t<decltype(m.policy->template part_at<I>())>;
+    if constexpr (absorbing<part_type>) {
+      if (renoises_now(m)) {
+        const index_t position = m.status->next.score.first + i;
+        auto context = context_of<I>(m, m.cell_of(position), info_of(*m.state));
+        return m.policy->template part_at<I>().is_absorbed(context);
+      }
+    }
+  }
+  return false;
+}
+
+/// Tells the part of a canvas that the commit rule has accepted a position.
+template <class Policy>
+UNMASK_HD void absorb(const slot_memory<Policy>& m, index_t position, const step_info& at) {
+  constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
+  using part_type = std::remove_cvref_t<decltype(m.policy->template part_at<I>())>;
+  if constexpr (absorbing<part_type>) {
+    auto context = context_of<I>(m, m.cell_of(position), at);
+    m.policy->template part_at<I>().absorb(context);
+  }
+}
+
 }  // namespace unmask::step

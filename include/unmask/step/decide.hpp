@@ -280,6 +280,7 @@ UNMASK_HD inline void begin_view(const slot_arrays& m, index_t length, index_t e
   s.view.first_changed = length;
   s.view.commits = m.entries;
   s.view.block_length = g.block_length;
+  s.view.prompt_in_block = 0;
   s.view.window = m.window;
   s.view.eos_token = s.model.eos_token;
   s.view.ends_from = ends_from;

@@ -41,7 +41,8 @@ UNMASK_HD void reduce(const auto& t, const slot_memory<Policy>& m) {
     const index_t size = m.status->next.score.size();
     const auto counts = [&m](index_t i) {
       return m.roles[i] == role::candidate || m.roles[i] == role::ranked_last ||
-             (m.roles[i] == role::inactive && m.reads(i) && m.row(i).valid());
+             (m.roles[i] == role::inactive && m.reads(i) && m.row(i).valid()) ||
+             (m.roles[i] == role::excluded && m.row(i).valid() && is_absorbed(m, i));
     };
     for (index_t i = t.lane(); i < size; i += t.lanes()) {
       if (counts(i)) {
@@ -123,6 +124,10 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
     }
     const step_info at = info_of(*m.state, m.status->next, position);
     m.roles[i] = m.row(i).valid() || is_forced ? role::candidate : role::invalid;
+    if (is_absorbed(m, i)) {
+      m.roles[i] = role::excluded;
+      continue;
+    }
     if (m.roles[i] == role::candidate) {
       const auto [d, part] = filter_at(m, i, at);
       m.note(i, {part});

@@ -28,13 +28,11 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
     }
     return;
   }
-  for (const known_method& method : known_methods()) {
-    if (method.name == written.name) {
-      for (const part_text& part : parts_of(known_parts(), method, written)) {
-        add_part_texts(part, all);
-      }
-      return;
+  if (const std::optional<known_method> method = find_method(written.name)) {
+    for (const part_text& part : parts_of(known_parts(), *method, written)) {
+      add_part_texts(part, all);
     }
+    return;
   }
   std::string text(written.name);
   for (const argument_text& a : written.arguments) {

@@ -677,7 +677,7 @@ TEST(known_parts, are_told_apart_and_described) {
     EXPECT_FALSE(part.about.empty());
     EXPECT_THAT(describe_parts(), HasSubstr(signature_of(part)));
   }
-  EXPECT_EQ(signature_of(known_parts()[8]), "threshold(value=0.9, inclusive=false)");
+  EXPECT_EQ(signature_of(known_parts()[9]), "threshold(value=0.9, inclusive=false)");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "calibrator.hpp"
 #include "constraints.hpp"
 #include "languages.hpp"
+#include "models.hpp"
 #include "policy_parts.hpp"
 #include "read.hpp"
 #include "repr.hpp"
@@ -721,6 +722,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
   unmask_python::bind_policy_parts(m);
+  unmask_python::bind_models(m);
   unmask_python::bind_read(m);
   m.def(
       "score_keys",

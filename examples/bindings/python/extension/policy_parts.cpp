@@ -35,8 +35,7 @@ class parts_lister {
       append(written.name, arguments_of(*part, written));
       return;
     }
-    if (const auto method = unmask::detail::with_name(methods_, written.name);
-        method != methods_.end()) {
+    if (const auto method = unmask::find_method(written.name)) {
       append(written.name, {});
       for (const unmask::part_text& part : unmask::detail::parts_of(known_, *method, written)) {
         add(part);
@@ -107,7 +106,6 @@ class parts_lister {
   const std::string& text_;
   // Made once for a text: a policy may name hundreds of parts.
   const decltype(unmask::known_parts()) known_ = unmask::known_parts();
-  const decltype(unmask::known_methods()) methods_ = unmask::known_methods();
   nb::list parts_;
 };
 

@@ -138,6 +138,18 @@ pub fn version() -> String {
 pub fn describe_parts() -> String {
     text(unsafe { sys::unmask_describe_parts() })
 }
+/// The released models that have a word, with their policies, numbers and sources, as text.
+pub fn describe_models() -> String {
+    text(unsafe { sys::unmask_describe_models() })
+}
+/// The word for a model, "model:llada2_1", by the `model_type` of its configuration or the
+/// architecture of its GGUF file, and by the name of its checkpoint.
+pub fn model_of(model_type: &str, checkpoint: &str) -> Result<Option<String>> {
+    let model_type = c_text("model_type", model_type)?;
+    let checkpoint = c_text("checkpoint", checkpoint)?;
+    let word = unsafe { sys::unmask_model_of(model_type.as_ptr(), checkpoint.as_ptr()) };
+    Ok((!word.is_null()).then(|| text(word)))
+}
 /// Checks the text of a policy, and reads the file that it names, if any.
 pub fn check_policy(policy: &str) -> Result<()> {
     let policy = c_text("policy", policy)?;

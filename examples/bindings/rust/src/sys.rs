@@ -346,6 +346,8 @@ extern "C" {
     pub fn unmask_version() -> *const c_char;
     pub fn unmask_last_error() -> *const c_char;
     pub fn unmask_describe_parts() -> *const c_char;
+    pub fn unmask_describe_models() -> *const c_char;
+    pub fn unmask_model_of(kind: *const c_char, checkpoint: *const c_char) -> *const c_char;
     pub fn unmask_check_policy(policy: *const c_char) -> unmask_status;
     pub fn unmask_check_policy_with(policy: *const c_char, flags: u32) -> unmask_status;
     pub fn unmask_get_requirements(

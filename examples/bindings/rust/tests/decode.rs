@@ -43,6 +43,10 @@ fn layouts_are_those_of_the_headers() {
     assert!(unsafe { sys::unmask_abi_version() } >= sys::ABI_VERSION);
     assert!(unmask::version().contains('.'));
     assert!(unmask::describe_parts().contains("threshold(value=0.9, inclusive=false)"));
+    assert!(unmask::describe_models().contains("model:llada2_1\n"));
+    let word = unmask::model_of("llada2_moe", "LLaDA2.1-mini").unwrap();
+    assert_eq!(word.as_deref(), Some("model:llada2_1"));
+    assert_eq!(unmask::model_of("qwen2", "").unwrap(), None);
 }
 
 #[test]

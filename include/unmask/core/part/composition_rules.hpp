@@ -189,20 +189,21 @@ UNMASK_RULE(shadow_of_one_sequence,
             "its shadow is of one whole sequence")
 UNMASK_RULE(
     reconsidering_alone,
-    !(c.reconsiders > 0 && (c.reconsiders > 1 || c.edits || c.verifies || c.shadows || c.gates ||
-                            c.follows_text || c.renoises || c.has_branches() || c.is_layered() ||
-                            c.caches > 0 || c.evicts > 0 || c.compares || c.reads_ahead)),
+    !(c.reconsiders > 0 &&
+      (c.reconsiders > 1 || c.edits || c.plans_positions || c.shadows || c.gates ||
+       c.follows_text || c.renoises || c.has_branches() || c.is_layered() || c.caches > 0 ||
+       c.evicts > 0 || c.compares || c.reads_ahead)),
     "a part that looks at committed tokens again without them, such as core{}, computes "
     "whole passes with masks in their place: it goes with no other part that edits, "
     "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
     "parts that read rows of other steps or positions")
 UNMASK_RULE(
     drafts_of_one_sequence,
-    !(c.verifies && (c.has_branches() || c.renoises || c.is_layered() || c.caches > 0 ||
-                     c.evicts > 0 || c.compares || c.reads_ahead)),
-    "a schedule that checks drafts, such as self_speculation{}, says itself which positions "
-    "a pass computes and which rows are read: it goes neither with lookahead, a canvas, "
-    "caches and layer rules, nor with parts that read rows of other steps or positions")
+    !(c.plans_positions && (c.has_branches() || c.renoises || c.is_layered() || c.caches > 0 ||
+                            c.evicts > 0 || c.compares || c.reads_ahead)),
+    "a schedule that says itself which positions a pass computes and which rows are read, such as "
+    "self_speculation{} or seeded_blocks{}, goes neither with lookahead, a canvas, caches and "
+    "layer rules, nor with parts that read rows of other steps or positions")
 UNMASK_RULE(drafts_rewritten_by_checks,
             !(c.verifies && (c.edits || c.gates || c.follows_text)),
             "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "

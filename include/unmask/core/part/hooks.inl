@@ -138,6 +138,8 @@ UNMASK_HOOK(looks_ahead, branching<P>, branches_now)
 UNMASK_HOOK(drafts, drafting<P>, branches_now)
 UNMASK_HOOK(beams, beam_searching<P>, branches_now)
 // checks drafts
+// says itself which positions a pass computes
+UNMASK_TRAIT(plans_positions, (verifying<P> || detail::declares_plans_positions<P>))
 UNMASK_HOOK(verifies, verifying<P>, always,
   UNMASK_FUNCTION(accepts, verifying<P>,
       "accepts(candidate, context) must be const and return bool, in a part that has "

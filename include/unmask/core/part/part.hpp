@@ -321,6 +321,15 @@ concept renoising = part<P> && requires(const P& p, part_context<P>& context) {
   { p.conclude(context) } -> std::same_as<token_id>;
 };
 
+/// A canvas that absorbs positions: `is_absorbed(context) -> bool`, true for a position that is
+/// no candidate and keeps its token, and `absorb(context)`, called once a step for each position
+/// that the commit rule accepts; sequence_view::new_commits is their number.
+template <class P>
+concept absorbing = renoising<P> && requires(const P& p, part_context<P>& context) {
+  { p.is_absorbed(context) } -> std::same_as<bool>;
+  { p.absorb(context) } -> std::same_as<void>;
+};
+
 /// A part that edits tokens and reads context.at.current_probability: the committed token is then
 /// tracked, so that its probability is exact. Optional: `tracks_current_now() -> bool`.
 template <class P>

@@ -50,10 +50,12 @@ template <class P>
   }
 }
 
-/// Number of blocks of an answer.
-[[nodiscard]] UNMASK_HD constexpr std::int64_t blocks_of(const sequence_shape& g) {
-  const std::int64_t answer = std::int64_t{g.length} - g.prompt_length;
-  return (answer + g.block_length - 1) / g.block_length;
+/// Number of blocks of an answer; with `aligned` of blocks that begin at multiples of their length.
+[[nodiscard]] UNMASK_HD constexpr std::int64_t blocks_of(const sequence_shape& g,
+                                                         bool aligned = false) {
+  const index_t in_prompt = aligned ? g.prompt_length % g.block_length : 0;
+  const std::int64_t all = std::int64_t{g.length} - g.prompt_length + in_prompt;
+  return (all + g.block_length - 1) / g.block_length;
 }
 
 }  // namespace detail

@@ -76,6 +76,8 @@ struct sequence_view {
   index_t prompt_length = 0;  ///< Positions that are given; the answer begins here.
   index_t length = 0;         ///< Number of positions, prompt included.
   index_t block_length = 1;   ///< Positions of a block.
+  /// Positions of the first block that belong to the prompt: align_blocks().
+  index_t prompt_in_block = 0;
   /// Number of masked positions.
   index_t masked_count = 0;
   /// Every position before this one is committed.
@@ -109,18 +111,24 @@ struct sequence_view {
 
   /// Number of blocks of the answer.
   [[nodiscard]] UNMASK_HD index_t blocks() const {
-    const index_t answer = length - prompt_length;
-    return answer / block_length + (answer % block_length != 0 ? 1 : 0);
+    const index_t all = length - first_block();
+    return all / block_length + (all % block_length != 0 ? 1 : 0);
   }
-  /// The positions of block b, cut at the end of the sequence.
+  /// The positions of block b that belong to the answer, cut at the end of the sequence.
   [[nodiscard]] UNMASK_HD range block(index_t b) const {
-    const index_t first = prompt_length + b * block_length;
-    return {first, block_length < length - first ? first + block_length : length};
+    const index_t first = first_block() + b * block_length;
+    return {b == 0 ? prompt_length : first,
+            block_length < length - first ? first + block_length : length};
   }
   /// The block that a position of the answer belongs to.
   [[nodiscard]] UNMASK_HD index_t block_of(index_t position) const {
-    return (position - prompt_length) / block_length;
+    return (position - first_block()) / block_length;
   }
+  /// Where the first block begins.
+  [[nodiscard]] UNMASK_HD index_t first_block() const { return prompt_length - prompt_in_block; }
+  /// Lets blocks begin at multiples of the block length, counted from position 0, so that the first
+  /// one contains the end of the prompt. For schedules.
+  UNMASK_HD void align_blocks() { prompt_in_block = prompt_length % block_length; }
   /// Index of the first of `commits` at or right of `position`; commit_count if there is none.
   /// Cost: O(log commits).
   [[nodiscard]] UNMASK_HD index_t commit_from(index_t position) const {

@@ -46,6 +46,7 @@ UNMASK_DECLARES(precedes_memory)
 UNMASK_DECLARES(renormalises)
 UNMASK_DECLARES(remasks_current)
 UNMASK_DECLARES(tracks_current)
+UNMASK_DECLARES(plans_positions)
 #undef UNMASK_DECLARES
 
 template <class P>

@@ -58,30 +58,53 @@ static_assert(commit_rule<tokens_per_step>);
 ///
 ///     rank < floor(m / steps) + (1 if s < m mod steps)        ranks from 0
 ///
+/// With `whole_block` m is the block length, also where fewer positions are masked.
+///
 /// Range: steps >= 1, for each block.
 /// Example: `steps_per_block(2)`, confidences 0.5 0.95 0.6: commits 0.95 0.6.
+/// Example: `steps_per_block(2, whole_block=true)`, blocks of 6, confidences 0.5 0.95 0.6 0.7:
+/// commits 0.95 0.7 0.6.
 /// Source: S. Nie et al., Large language diffusion models (2025), appendix B (the schedule of its
-/// sampler).
+/// sampler); LLaDA2.0 and SDAR divide the block length.
 struct steps_per_block {
   index_t steps = 32;
+  bool whole_block = false;
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
   static constexpr part_label label{"steps_per_block",
                                     "divides the tokens of a block evenly among so many steps"};
-  static constexpr knob<steps_per_block> knobs[] = {
-      {"steps", &steps_per_block::steps, at_least(1)}};
+  static constexpr knob<steps_per_block> knobs[] = {{"steps", &steps_per_block::steps, at_least(1)},
+                                                    {"whole_block", &steps_per_block::whole_block}};
 
   UNMASK_HD bool commits(const auto&, const rank_info& s, const auto& context) const {
     const index_t step = context.at.block_step;
-    const index_t quota = step >= steps
-                              ? 0
-                              : context.at.block_masked_at_first / steps +
-                                    (step < context.at.block_masked_at_first % steps ? 1 : 0);
-    return s.rank < quota;
+    const index_t all =
+        whole_block ? context.at.view->block_length : context.at.block_masked_at_first;
+    return s.rank < (step >= steps ? 0 : all / steps + (step < all % steps ? 1 : 0));
   }
 };
 static_assert(commit_rule<steps_per_block>);
+
+/// Commits all masked tokens of a block in its pass number `passes`, and in every later one:
+/// another rule decides before that. Range: passes >= 1. Example: `any_of(threshold,
+/// block_deadline(2))`, confidences 0.5 0.95 0.6: commits 0.95. Source: `generate` of
+/// Nemotron-Labs-Diffusion in mlx-vlm, whose last pass of a block commits all.
+struct block_deadline {
+  index_t passes = 32;
+  static constexpr statistics required = stat::none;
+  static constexpr bool counts_steps = true;
+
+  static constexpr part_label label{"block_deadline",
+                                    "commits all tokens of a block in its pass number passes"};
+  static constexpr knob<block_deadline> knobs[] = {
+      {"passes", &block_deadline::passes, at_least(1)}};
+
+  UNMASK_HD bool commits(const auto&, const rank_info&, const auto& context) const {
+    return context.at.block_step + 1 >= passes;
+  }
+};
+static_assert(commit_rule<block_deadline>);
 
 /// Commits ranks n = 1, 2, ... as long as each reaches a bound that rises with n:
 ///

@@ -58,23 +58,36 @@ static_assert(token_editing<edit_committed>);
 /// A block in which all is fixed is left at once; one that is complete because its tokens were
 /// given as committed (start_options::editable) is edited. Without a part that edits tokens each
 /// block costs one idle pass. With stop_at_eos a sequence ends when its EOS token is committed,
-/// before that block is edited.
-/// Range: most_edits >= 0; 0 is semi_autoregressive.
-/// State: 12 bytes a sequence.
+/// before that block is edited; with `ends_at_eos` it ends after the block that holds an EOS token,
+/// if no position up to its end is masked.
+///
+/// With `most_forwards` a block is left after so many passes as it is, with its masked positions;
+/// 0: none. A sequence that has such positions at its end ends with ending::max_steps. `aligned` is
+/// that of semi_autoregressive.
+/// Range: most_edits >= 0; 0 is semi_autoregressive; most_forwards >= 0.
+/// State: 16 bytes a sequence.
 /// Cost: O(block length) a step, at most most_edits additional forward passes a block.
 /// Example: `tokens_per_step + edit_committed + edited_blocks(1)`, rows a90, then b80, then c80:
 /// `a` `b`.
 /// Example: `threshold + edit_committed(0.5) + edited_blocks`, begins xy, rows a90 b40c40: `ay`
 /// `ay`.
+/// Example: `tokens_per_step + edited_blocks(0, most_forwards=1)`, rows a90 b80 c70 d60, blocks of
+/// 2: `a___` `a_c_`.
+/// Example: `tokens_per_step(2) + edited_blocks(1, ends_at_eos=true)`, rows a90 e80 c70 d60, EOS e,
+/// blocks of 2: `ae__` `aeee`.
 /// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
-/// more pass follows, which decides nothing.
+/// more pass follows, which decides nothing. `generate` of LLaDA2.1 ends after the edited block
+/// that holds an EOS token; that of mlx-vlm has a most number of passes.
 struct edited_blocks {
   index_t most_edits = 16;
+  bool aligned = false;
+  bool ends_at_eos = false;
+  index_t most_forwards = 0;
 
   struct sequence_state {
     index_t block = 0;
-    index_t edits = 0;  ///< forward passes planned for the block while it was complete
-    bool entered = false;
+    index_t edits = 0;     ///< forward passes planned for the block while it was complete
+    index_t forwards = 0;  ///< forward passes planned for the block
   };
 
   static constexpr statistics required = stat::none;
@@ -85,16 +98,33 @@ struct edited_blocks {
       "edited_blocks",
       "one block after another, each until a pass on the complete block changes nothing"};
   static constexpr knob<edited_blocks> knobs[] = {
-      {"most_edits", &edited_blocks::most_edits, at_least(0)}};
+      {"most_edits", &edited_blocks::most_edits, at_least(0)},
+      {"aligned", &edited_blocks::aligned},
+      {"ends_at_eos", &edited_blocks::ends_at_eos},
+      {"most_forwards", &edited_blocks::most_forwards, at_least(0)}};
+
+  void check(const sequence_shape&, const model_info& m) const {
+    check_argument(!ends_at_eos || m.eos_token != no_token,
+                   "model_info::eos_token",
+                   "no_token",
+                   "a token where edited_blocks has ends_at_eos, which would else never end");
+  }
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {
-    return detail::blocks_of(g) * most_edits;
+    return detail::blocks_of(g, aligned) * most_edits;
   }
 
   UNMASK_HD void schedule(sequence_view& q, plan& next, auto& context) const {
+    if (aligned) {
+      q.align_blocks();
+    }
     sequence_state& s = context.sequence;
-    while (s.block < q.blocks() && q.masked_in(q.block(s.block)) == 0 && is_done(q, s)) {
-      s = {s.block + 1, 0, false};
+    while (s.block < q.blocks() && is_done(q, s)) {
+      if (ends_at_eos && holds_eos(q, q.block(s.block))) {
+        next.end = ending::eos_token;
+        return;
+      }
+      s = {s.block + 1, 0, 0};
     }
     if (s.block >= q.blocks()) {
       next.end = q.masked_count == 0 ? ending::complete : ending::max_steps;
@@ -106,15 +136,28 @@ struct edited_blocks {
     next.last_block = s.block + 1;
     next.forced = 1;
     s.edits += q.masked_in(next.score) == 0 ? 1 : 0;
-    s.entered = true;
+    ++s.forwards;
   }
 
  private:
-  // True if the complete block is left: nothing in it may be edited, or the last pass was on it,
-  // complete, and changed nothing.
+  // True if the block is left: it had its passes; or it is complete, and nothing in it may be
+  // edited, or the last pass was on it, complete, and changed nothing.
   [[nodiscard]] UNMASK_HD bool is_done(const sequence_view& q, const sequence_state& s) const {
-    return s.edits >= most_edits || (s.edits > 0 && q.changed == 0) ||
-           (!s.entered && q.committed_in(q.block(s.block)) == 0);
+    if (most_forwards > 0 && s.forwards >= most_forwards) {
+      return true;
+    }
+    return q.masked_in(q.block(s.block)) == 0 &&
+           (s.edits >= most_edits || (s.edits > 0 && q.changed == 0) ||
+            (s.forwards == 0 && q.committed_in(q.block(s.block)) == 0));
+  }
+
+  // True if all up to the end of the block is committed, with an EOS token in it.
+  [[nodiscard]] UNMASK_HD static bool holds_eos(const sequence_view& q, range block) {
+    index_t p = block.first;
+    while (p < block.last && !q.ends_at(p)) {
+      ++p;
+    }
+    return p < block.last && q.committed_prefix >= block.last;
   }
 };
 static_assert(scheduling<edited_blocks> && pacing<edited_blocks>);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Policies from the command line: python -m unmask [-h] {parts,decode,tune,trace,serve} ..."""
+"""Policies from the command line: python -m unmask [-h] {parts,models,decode,tune,trace,serve} ..."""
 from __future__ import annotations
 
 import argparse
@@ -12,7 +12,7 @@ import tempfile
 import time
 from typing import Any, Iterator, Sequence
 
-from . import Decoded, TraceView, __version__, describe_parts, tune
+from . import Decoded, TraceView, __version__, describe_models, describe_parts, tune
 
 
 # More threads wait for each other longer than these small matrices take; read when NumPy is imported.
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m unmask", description="Decoding policies for masked diffusion language models.")
     parser.add_argument("--version", action="version", version=f"unmask {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{parts,decode,tune,trace,serve}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{parts,models,decode,tune,trace,serve}")
 
     def command(name: str, run: Any, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -45,6 +45,9 @@ def _parser() -> argparse.ArgumentParser:
         return made
 
     made = command("parts", _parts, "list the parts and methods that a policy may name")
+    made.add_argument("name", nargs="*", help="only these")
+
+    made = command("models", _models, "list the released models that a policy may name, as model:NAME")
     made.add_argument("name", nargs="*", help="only these")
 
     made = command("decode", _decode, "decode with the small LLaDA of the package")
@@ -86,19 +89,28 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parts(options: argparse.Namespace) -> None:
+    _list("part", describe_parts(), options.name)
+
+
+def _models(options: argparse.Namespace) -> None:
+    _list("model", describe_models(), [n if n.startswith("model:") else f"model:{n}" for n in options.name])
+
+
+def _list(kind: str, table: str, names: Sequence[str]) -> None:
+    """Prints the entries of a table, all or those with these names; an entry begins a line, and its text is indented."""
     known: dict[str, str] = {}
     name = ""
-    for line in describe_parts().splitlines():
+    for line in table.splitlines():
         if line and not line.startswith(" "):
             name = line.split("(")[0].strip()
             known[name] = line
         elif name:
             known[name] += "\n" + line
-    for wanted in options.name:
+    for wanted in names:
         if wanted not in known:
             near = difflib.get_close_matches(wanted, known, 3)
-            raise ValueError(f"there is no part '{wanted}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
-    print("\n".join(known[n].rstrip() for n in options.name or known))
+            raise ValueError(f"there is no {kind} '{wanted}'" + (f"; did you mean {', '.join(near)}?" if near else ""))
+    print("\n".join(known[n].rstrip() for n in names or known))
 
 
 def _decode(options: argparse.Namespace) -> None:

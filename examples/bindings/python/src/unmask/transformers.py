@@ -18,7 +18,7 @@ from typing import Any, Callable, Mapping, ParamSpec, Sequence, TypeVar
 
 import torch
 
-from . import _text
+from . import _models, _text
 from ._unmask import Commit, Constraint, Field, Report, Session
 
 _REFUSED = {
@@ -127,7 +127,7 @@ def _short(value: Any) -> str:
 def generate(
     model: Callable[..., Any],
     input_ids: torch.Tensor,
-    policy: str | Sequence[str] = "threshold(0.9)",
+    policy: str | Sequence[str] | None = None,
     *,
     attention_mask: torch.Tensor | None = None,
     max_new_tokens: int | None = None,
@@ -136,7 +136,7 @@ def generate(
     mask_token_id: int | None = None,
     eos_token_id: int | Sequence[int] | None = None,
     vocab_size: int | None = None,
-    shifted_logits: bool = False,
+    shifted_logits: bool | None = None,
     suppress_mask: bool = True,
     cfg_scale: float = 0.0,
     seed: int = 0,
@@ -153,16 +153,20 @@ def generate(
     model            model(input_ids, **model_kwargs) returns logits [batch, length, vocab], or an
                      object with them as `logits`; it gets attention_mask, too, where rows have
                      different lengths
-    policy           a policy as text, or a list with one for each row
+    policy           a policy as text, or a list with one for each row; without one the word of the model, by
+                     config.model_type and the name of the checkpoint (`python -m unmask models`), or threshold(0.9).
+                     What such a word says of blocks, tokens and shift is the default of those arguments
     input_ids        [batch, length]; attention_mask is 0 at padding, on either side
     max_new_tokens   appended masks, the same number for each row. Without it the mask tokens in
                      input_ids are filled in, and everything else stays
-    block_length     decoded at a time, from left to right; 32 behind a prompt, all when filling in
+    block_length     decoded at a time, from left to right; 32 behind a prompt, all when filling in. A model that
+                     decodes whole blocks gets masks up to the end of the last one, which are not returned
     editable         [batch, length], bool: which positions to decode instead of those; or uint8: 0
                      fixed, 1 masked, 2 committed, which parts that edit may change
     mask_token_id    and eos_token_id, vocab_size: those of model.config by default. Of a list of EOS tokens
                      stop_at_eos stops at each; other parts, and what follows an answer, have the first
-    shifted_logits   True for models whose row i predicts position i + 1, such as Dream
+    shifted_logits   True for models whose row i predicts position i + 1, such as Dream; that of the model's word,
+                     or False
     suppress_mask    False lets the mask token be proposed, as released decoders do
     cfg_scale        LLaDA's guidance: a second pass with the prompt masked; 0 is off
     seed             of draws; row i has seed + i, wherever it stands among running rows
@@ -189,7 +193,7 @@ def generate(
 @torch.no_grad()
 def _decode(
     model: Any, input_ids: Any, policy: Any, *, attention_mask: Any, max_new_tokens: Any, block_length: Any, editable: Any,
-    mask_token_id: Any, eos_token_id: Any, vocab_size: Any, shifted_logits: bool, suppress_mask: bool, cfg_scale: float,
+    mask_token_id: Any, eos_token_id: Any, vocab_size: Any, shifted_logits: bool | None, suppress_mask: bool, cfg_scale: float,
     seed: int, callback: Any, streamer: Any, trace: Any, token_text: Any, threads: int, constraint: Any, model_kwargs: Any,
     edit: Callable[[torch.Tensor, int, torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
 ) -> Generated:
@@ -202,18 +206,22 @@ def _decode(
         raise ValueError(f"model_kwargs must be a dictionary of the model's arguments, got {_short(model_kwargs)}")
     config = getattr(model, "config", None)
     rows_of_batch = _batch_of(input_ids)
-    mask_token_id = _known("mask_token_id", mask_token_id, config)
+    policy = _models.default(config) if policy is None else policy
+    word = _models.of_policy(policy)
+    mask_token_id = _known("mask_token_id", mask_token_id, config, None if word is None else word.mask_token)
     vocab_size = _known("vocab_size", vocab_size, config)
-    ends = _eos_tokens(eos_token_id, config, mask_token_id)
+    ends = _eos_tokens(eos_token_id, config, mask_token_id) or ([] if word is None else list(word.eos_tokens))
+    if shifted_logits is None:
+        shifted_logits = word is not None and word.logits_shift > 0
     policies = _policies(policy, rows_of_batch)
     for one in policies:
         _text.check(one, host, _REFUSED if streamer is None else {**_REFUSED, **_REWRITES}, eos_token=ends[0] if ends else None)
     policies = [_at_each_eos(one, ends[1:]) for one in policies]
-    rows = _rows(input_ids, attention_mask, max_new_tokens, editable, mask_token_id)
+    rows = _rows(input_ids, attention_mask, max_new_tokens, editable, mask_token_id, word)
     if streamer is not None and len(rows) != 1:
         raise ValueError(f"streamer is for a batch of 1, got {len(rows)} rows")
     if block_length is None and max_new_tokens is not None:
-        block_length = 32
+        block_length = 32 if word is None else word.block_length or None
 
     widest = max(len(r.tokens) for r in rows)
     session = Session(
@@ -284,7 +292,7 @@ def _decode(
     new = 0 if max_new_tokens is None else max_new_tokens
     sequences = torch.cat([input_ids, input_ids.new_full((len(rows), new), mask_token_id)], dim=1)
     for slot, row in enumerate(rows):
-        sequences[slot, row.places.to(sequences.device)] = row.tokens.to(sequences)
+        sequences[slot, row.places.to(sequences.device)] = row.tokens[: len(row.places)].to(sequences)
     reports = [session.report(slot) for slot in range(len(rows))]
     moves = [any(n in _text.MOVING for n in _text.names(p)) for p in policies]
     answer_ends = [
@@ -321,10 +329,10 @@ def custom_generate(
     logits_processor: Sequence[Any] = (),
     stopping_criteria: Sequence[Any] = (),
     generation_config: Any = None,
-    policy: str | Sequence[str] = "threshold(0.9)",
+    policy: str | Sequence[str] | None = None,
     block_length: int | None = None,
     mask_token_id: int | None = None,
-    shifted_logits: bool = False,
+    shifted_logits: bool | None = None,
     suppress_mask: bool = True,
     seed: int | None = None,
     constraint: Any = None,
@@ -350,8 +358,10 @@ def custom_generate(
         value = getattr(config, name, None)
         if value is not None and value != nothing:
             raise ValueError(f"{name} must be {nothing}: {why}, got {value!r}")
-    mask_token = _known("mask_token_id", mask_token_id, model.config)
-    ends = _eos_tokens(config.eos_token_id, None, mask_token)
+    policy = _models.default(model.config) if policy is None else policy
+    word = _models.of_policy(policy)
+    mask_token = _known("mask_token_id", mask_token_id, model.config, None if word is None else word.mask_token)
+    ends = _eos_tokens(config.eos_token_id, None, mask_token) or ([] if word is None else list(word.eos_tokens))
     texts = [_drawn(one, config) if config.do_sample else one for one in _policies(policy, len(input_ids))]
     removes = constraint is not None or any(n in _REMOVING for one in texts for n in _text.names(one))
     if config.do_sample and removes:
@@ -479,7 +489,7 @@ class _Row:
 
     tokens: torch.Tensor  # int64, on the CPU; written by the session
     editable: torch.Tensor
-    places: torch.Tensor  # of its tokens in the row of Generated.sequences
+    places: torch.Tensor  # of its tokens in the row of Generated.sequences; what follows them is not returned
     prompt: int  # positions before the first that is decoded
     undecided: set[int] = dataclasses.field(default_factory=set)
 
@@ -499,7 +509,9 @@ class _Row:
         return int(self.places[position]) if position < len(self.places) else int(self.places[-1]) + 1
 
 
-def _rows(input_ids: Any, attention_mask: Any, new: int | None, editable: Any, mask_token: int) -> list[_Row]:
+def _rows(
+    input_ids: Any, attention_mask: Any, new: int | None, editable: Any, mask_token: int, word: Any
+) -> list[_Row]:
     for name, given in (("attention_mask", attention_mask), ("editable", editable)):
         if given is None:
             continue
@@ -522,8 +534,9 @@ def _rows(input_ids: Any, attention_mask: Any, new: int | None, editable: Any, m
         else:
             chosen = tokens == mask_token if new is None else torch.zeros_like(tokens, dtype=torch.bool)
         if new is not None:
-            tokens = torch.cat([tokens, tokens.new_full((new,), mask_token)])
-            chosen = torch.cat([chosen, torch.ones(new, dtype=chosen.dtype)])
+            all_new = new if word is None else word.length(len(tokens), new) - len(tokens)
+            tokens = torch.cat([tokens, tokens.new_full((all_new,), mask_token)])
+            chosen = torch.cat([chosen, torch.ones(all_new, dtype=chosen.dtype)])
             places = torch.cat([places, torch.arange(new) + ids.shape[1]])
         if not chosen.any():
             raise ValueError(f"row {i} of input_ids has nothing to decode: no mask token {mask_token}, and no max_new_tokens")
@@ -562,8 +575,10 @@ def _of_text(config: Any) -> Any:
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
-def _known(name: str, given: int | None, config: Any) -> int:
+def _known(name: str, given: int | None, config: Any, otherwise: int | None = None) -> int:
     found = given if given is not None else getattr(_of_text(config), name, None)
+    if found is None:
+        found = otherwise
     if given is None and not isinstance(found, int):
         raise ValueError(f"{name} must be given: model.config has none")
     if isinstance(found, bool) or not isinstance(found, int):
