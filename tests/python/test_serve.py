@@ -1337,3 +1337,142 @@ def test_a_model_of_ones_own():
             model="bytes", prompt="x", stream=True, extra_body={"policy": "left_to_right + tokens_per_step(1)"})
         pieces = [e.choices[0].text for e in stream]
         assert "".join(pieces) == word.decode() and "\ufffd" not in "".join(pieces)
+
+
+def lines_of(caplog):
+    """The lines about requests, as dicts."""
+    lines = [r.getMessage() for r in caplog.records if r.name == "unmask.serve" and r.getMessage().startswith("id=req-")]
+    return [dict(re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)', line)) for line in lines]
+
+
+def test_a_line_about_each_request(caplog):
+    caplog.set_level("INFO", "unmask.serve")
+    with serving() as server:
+        raw = server.client.completions.with_raw_response.create(model="tiny", prompt=PROMPT, extra_body={"policy": "tokens_per_step(5)\n"})
+        answer = raw.parse()
+        assert raw.headers["x-request-id"] == "req-" + answer.id.removeprefix("cmpl-")
+        stream = list(server.client.chat.completions.create(
+            model="tiny", messages=[{"role": "user", "content": PROMPT}], stream=True, n=2, stream_options={"include_usage": True}))
+        with pytest.raises(openai.BadRequestError) as refused:
+            server.client.completions.create(model="tiny", prompt="SECRET\nid=req-forged", extra_body={"policy": "SECRET"})
+        httpx.get(server.url + "/SECRET%0Aid=req-forged")
+    plain, streamed, bad, other = lines_of(caplog)
+    assert plain["id"] == raw.headers["x-request-id"] and (plain["path"], plain["status"], plain["answers"]) == ("/v1/completions", "200", "1")
+    assert json.loads(plain["policy"]) == answer.policy and int(plain["passes"]) == answer.usage.forwards
+    assert int(plain["tokens"]) == answer.usage.completion_tokens and int(plain["prompt_tokens"]) == answer.usage.prompt_tokens
+    assert 0 < float(plain["first"]) <= float(plain["seconds"])
+    assert streamed["answers"] == "2" and int(streamed["passes"]) == stream[-1].usage.forwards and float(streamed["first"]) > 0
+    assert (bad["status"], bad["path"]) == ("400", "/v1/completions") and "policy" not in bad
+    assert bad["id"] == refused.value.response.headers["x-request-id"]
+    assert (other["status"], other["path"]) == ("404", "other")
+    assert "SECRET" not in caplog.text and "forged" not in caplog.text and PROMPT not in caplog.text
+
+
+class Fails(Tiny):
+    def encode(self, text):
+        if "fail" in text:
+            raise RuntimeError("SECRET of the machine")
+        return super().encode(text)
+
+
+def test_what_fails_is_in_the_log_and_not_in_the_answer(caplog):
+    with serving(Fails()) as server:
+        with pytest.raises(openai.InternalServerError) as failed:
+            completed(server, "fail")
+        assert failed.value.body["message"] == "the server failed; its log has the reason"
+        assert completed(server).choices[0].text
+        text = httpx.get(server.url + "/metrics").text
+    (record,) = [r for r in caplog.records if r.exc_info]
+    assert record.getMessage() == f"request {failed.value.response.headers['x-request-id']} failed"
+    assert "SECRET of the machine" in caplog.text and "SECRET" not in failed.value.response.text
+    assert 'unmask_errors_total{kind="failed"} 1' in text
+
+
+def numbers_of(server, **headers):
+    """The samples of /metrics, read by the client of Prometheus where it is there."""
+    text = httpx.get(server.url + "/metrics", headers=headers)
+    assert text.headers["content-type"].startswith("text/plain; version=0.0.4")
+    try:
+        from prometheus_client.parser import text_string_to_metric_families
+    except ImportError:
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.text.splitlines() if not line.startswith("#")}
+    found = {}
+    for family in text_string_to_metric_families(text.text):
+        assert family.documentation and family.type in ("counter", "gauge", "histogram")
+        for sample in family.samples:
+            labels = ",".join(f'{k}="{v}"' for k, v in sample.labels.items())
+            found[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
+    return found
+
+
+def test_numbers_for_prometheus():
+    with serving(slots=3) as server:
+        answers = [completed(server, max_tokens=8 + i) for i in range(3)]
+        failed = 0
+        for body in ({"model": "none", "prompt": "a"}, {"model": "tiny", "prompt": "a", "n": -1}):
+            failed += httpx.post(server.url + "/v1/completions", json=body).status_code >= 400
+        for i in range(30):
+            httpx.request("GET" if i % 2 else "PUT", f"{server.url}/path{i}?q={i}")
+        found = numbers_of(server)
+        forwards = sum(a.usage.forwards for a in answers)
+        assert found['unmask_requests_total{path="/v1/completions",status="200"}'] == 3
+        assert found['unmask_requests_total{path="other",status="404"}'] == 30
+        assert found['unmask_errors_total{kind="not_found"}'] == 31 and found['unmask_errors_total{kind="invalid_request"}'] == 1
+        assert found["unmask_slots"] == 3 and found["unmask_answers_running"] == found["unmask_answers_waiting"] == 0
+        assert found["unmask_answer_passes_total"] == forwards == found["unmask_steps_total"] == found["unmask_step_seconds_count"]
+        assert found["unmask_tokens_total"] == round(sum(a.usage.forwards * a.usage.tokens_per_forward for a in answers))
+        assert sum(v for k, v in found.items() if k.startswith("unmask_answers_total")) == found["unmask_tokens_per_pass_count"] == 3
+        assert found['unmask_step_seconds_bucket{le="+Inf"}'] == forwards and found["unmask_step_seconds_sum"] > 0
+        again = numbers_of(server)
+        assert again['unmask_requests_total{path="/metrics",status="200"}'] == 1
+        assert len(again) <= len(found) + 1  # of /metrics itself: nothing that a client sends is a label
+
+
+def test_numbers_of_answers_that_fail_or_whose_client_goes():
+    class Broken(Tiny):
+        def forward(self, sequences, rows):
+            raise RuntimeError("broken")
+
+    with serving(Broken()) as server:
+        with pytest.raises(openai.InternalServerError):
+            completed(server)
+        assert numbers_of(server)['unmask_answers_total{end="failed"}'] == 1
+    with serving(Slow()) as server:
+        stream = server.client.completions.create(model="tiny", prompt=PROMPT, stream=True, max_tokens=150,
+                                                  extra_body={"policy": "tokens_per_step(1)"})
+        next(iter(stream))
+        stream.close()
+        until(lambda: server.batch.counted.answers["gone"] == 1)
+        until(lambda: numbers_of(server).get('unmask_errors_total{kind="gone"}') == 1)
+
+
+def test_numbers_need_the_key():
+    with serving(api_key="abc") as server:
+        assert httpx.get(server.url + "/metrics").status_code == 401
+        assert numbers_of(server, Authorization="Bearer abc")["unmask_slots"] == 16
+
+
+@pytest.mark.parametrize("canvas", [False, True])
+def test_a_stream_without_final_text_has_comments(canvas):
+    """Under a policy that rewrites tokens the text comes at the end."""
+    policy = "remask_below(0.2) + tokens_per_step(1)"
+    with serving(Slow(), limits=Limits(heartbeat=5.0 if canvas else 0.1)) as server:
+        body = {"model": "tiny", "prompt": PROMPT, "policy": policy, "stream": True, "canvas": canvas, "seed": 1}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=60) as response:
+            lines = list(response.iter_lines())
+        beats = [line for line in lines if line.startswith(":")]
+        assert all(re.fullmatch(r": pass [0-9]+", line) for line in beats)
+        assert (len(beats) == 0) if canvas else 3 < len(beats), beats
+        passes = [int(line.split()[2]) for line in beats]
+        assert passes == sorted(passes) and len(set(passes)) > 3 * (not canvas)
+        events = list(server.client.completions.create(model="tiny", prompt=PROMPT, stream=True, extra_body={"policy": policy, "seed": 1}))
+        assert "".join(e.choices[0].text for e in events) == completed(server, policy=policy, seed=1).choices[0].text
+    with serving(Gated(), limits=Limits(heartbeat=0.05)) as server:  # while a pass takes long, too
+        body = {"model": "tiny", "prompt": PROMPT, "stream": True}
+        with httpx.stream("POST", server.url + "/v1/completions", json=body, timeout=60) as response:
+            lines = response.iter_lines()
+            for line in lines:
+                if line.startswith(": pass 0"):
+                    break
+            server.model.gate.release(1000)
+            assert "data: [DONE]" in list(lines)

@@ -283,8 +283,9 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     ({"policy": "temperature(2) + threshold(0.9)", "temperature": 0.5}, "temperature must not be given with a policy that has temperature"),
     ({"logit_bias": {"64": 1.0}}, "logit_bias must have tokens in [0, 64) as keys, got '64'"),
     ({"logit_bias": {"7": float("inf")}}, "logit_bias[7] must be a finite number, got inf"),
-    ({"ebnf": "root ::= 'a'"}, "ebnf is not supported: use json_schema or regex, got \"root"),
-    ({"structural_tag": "{}"}, "structural_tag is not supported"),
+    ({"ebnf": "root ::= 'a'"}, "ebnf is not supported: use json_schema, regex or structural_tag, got \"root"),
+    ({"structural_tag": "{}"}, "structural_tag needs a tokenizer"),
+    ({"structural_tag": "{}", "tokenizer": True}, "structural_tag must be an object with format, or with structures and triggers"),
     ({"beam_width": 3}, "beam_width must be 1: a policy keeps one answer, got 3"),
     ({"regex": "a"}, "regex needs a tokenizer: the server was started with --skip-tokenizer-init"),
     ({"regex": "a", "ignore_eos": True}, "regex needs an EOS token"),
@@ -294,6 +295,8 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
      "the mass that top_k keeps is not known with repetition_penalty"),
 ])
 def test_what_cannot_be_honoured_is_refused(params, message):
+    if params.get("tokenizer"):
+        params = {**params, "tokenizer": Letters()}
     error = algorithms.algo_name_to_cls["Unmask"].validate_request(Request([5] * 4, **params))
     assert error is not None and error.startswith("Unmask: ") and message in error
 
@@ -458,6 +461,83 @@ def test_an_answer_obeys_a_json_schema():
     for request in given:
         text = "".join("-0123456789"[t - 1] for t in request.answer)
         assert text and str(json.loads(text)) == text and request.sampling_params.json_schema is None
+
+
+class Calls(Letters):
+    """The characters of calls of the tools below."""
+
+    letters = b'<>/_{}[]":, \n|acdeghilmnoprstuyTAG0123456789-'
+
+    def decode_single_token_bytes(self, token):
+        if not 1 <= token <= len(self.letters):
+            raise KeyError(token)
+        return self.letters[token - 1 : token]
+
+    def text_of(self, tokens):
+        return bytes(self.letters[t - 1] for t in tokens).decode()
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": "get", "strict": True, "parameters": {
+        "type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["age"],
+        "additionalProperties": False}}},
+    {"type": "function", "function": {"name": "plus", "strict": True, "parameters": {
+        "type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}}},
+]
+
+
+@pytest.mark.parametrize("tool_choice", ["auto", "required", "plus"])
+@pytest.mark.parametrize("parser", ["qwen25", "hermes"])
+def test_calls_of_tools_obey_their_schemas(parser, tool_choice):
+    """From the chat request of SGLang, by its parsers, to a call that its parser reads."""
+    from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest, Tool, ToolChoice
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+
+    tools = [Tool(**tool) for tool in TOOLS]
+    named = tool_choice == "plus"
+    choice = ToolChoice(type="function", function={"name": "plus"}) if named else tool_choice
+    calls = FunctionCallParser(tools[1:] if named else tools, parser)
+    chat = ChatCompletionRequest(messages=[{"role": "user", "content": "a"}], model="m", tools=tools, tool_choice=choice,
+                                 max_completion_tokens=140)
+    params = chat.to_sampling_params([], {}, tool_call_constraint=calls.get_structure_constraint(choice))
+    assert params.get("structural_tag"), params
+    words, found = Calls(), []
+    for seed in range(5):
+        request = Request([20] * 5, tokenizer=words, max_new_tokens=140, structural_tag=params["structural_tag"],
+                          policy="tokens_per_step(3) + sampling", sampling_seed=seed)
+
+        def logits(ids):
+            rows = Runner(seed, 1.0, -60.0).own.repeat(len(ids), 1, 1)
+            rows[..., 1] += 3.0  # <
+            rows[..., EOS] += 2.0
+            return rows
+
+        served([request], logits)
+        assert request.sampling_params.structural_tag is None
+        text = words.text_of(request.answer)
+        _, read = calls.parse_non_stream(text) if calls.has_tool_call(text) else (text, [])
+        found += read
+        assert read or tool_choice == "auto", text
+        for call in read:
+            arguments = json.loads(call.parameters)
+            assert (call.name == "plus" and arguments in ({"n": 1}, {"n": 2})) or (
+                call.name == "get" and not named and 0 <= arguments["age"] <= 99 and len(arguments) == 1), text
+    assert found or tool_choice == "auto"
+
+
+def test_a_structural_tag_of_a_response_format():
+    from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
+
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": [
+        {"type": "tag", "begin": "<t>", "content": {"type": "any_text"}, "end": "</t>"}, {"type": "regex", "pattern": "[0-9]{2}"}]}}
+    chat = ChatCompletionRequest(messages=[{"role": "user", "content": "a"}], model="m", response_format=tag)
+    asked = chat.to_sampling_params([], {})["structural_tag"]
+    request = Request([20] * 5, tokenizer=Calls(), structural_tag=asked, policy="threshold(0.3)")
+    served([request], random_logits)
+    assert re.fullmatch(r"(?s)<t>((?!</t>).)*</t>[0-9]{2}", Calls().text_of(request.answer))
+    refused = json.dumps({"type": "structural_tag", "format": {"type": "grammar", "grammar": "root ::= root"}})
+    error = type(served([], None)).validate_request(Request([20] * 5, tokenizer=Calls(), structural_tag=refused))
+    assert error.startswith("Unmask: structural_tag: format: type grammar is not supported: ")
 
 
 def test_requests_of_a_batch_are_as_alone():
@@ -707,7 +787,7 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert file.startswith("Unmask: policy") and "names a file, which it may not" in file
     assert number.startswith("Unmask: policy must be the text of a policy, got ['threshold(0.9)']")
 
-    assert ebnf.startswith("Unmask: ebnf is not supported: use json_schema or regex")
+    assert ebnf.startswith("Unmask: ebnf is not supported: use json_schema, regex or structural_tag")
     assert regex.startswith("Unmask: regex needs ")
     assert drawn[0] == drawn[2] != drawn[1] and drawn[3][0] == tokens(ours)[0] and drawn[3][1] is None
 

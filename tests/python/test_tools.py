@@ -359,25 +359,6 @@ def test_languages_of_tags_are_those_of_a_naive_reader(spec):
     assert min(found) > 10
 
 
-def test_structural_tags():
-    words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
-    spec = {"type": "structural_tag", "structures": [{"begin": "<f=get>", "schema": PERSON, "end": "</f>"}], "triggers": ["<f="]}
-    for given in (spec, json.dumps(spec)):
-        made = _tags.structural_tag(given, words)
-        assert made.accepts(list(b'so <f=get>{"age":3}</f> and <f=get>{"age": 4}</f>.'))
-        assert not made.accepts(list(b'so <f=get>{"age":"x"}</f>')) and not made.accepts(list(b"<f=other>"))
-    for wrong, message in [
-        ({}, "structural_tag must be an object with structures and triggers"),
-        ({**spec, "triggers": [""]}, "triggers must be texts, at least one, none of them empty"),
-        ({**spec, "triggers": ["x"]}, "begin must begin with one of triggers"),
-        ({**spec, "structures": [{"begin": "<f=", "schema": PERSON}]}, r"structures\[0\] must have the texts begin and end"),
-        ({**spec, "structures": [{"begin": "<f=", "schema": {"type": "array", "uniqueItems": True}, "end": ""}]},
-         r"structures\[0\].schema: .*uniqueItems"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            _tags.structural_tag(wrong, words)
-
-
 def test_a_language_of_calls_is_compiled_once(monkeypatch):
     made = []
     compiled = constraints.Language.json_schema

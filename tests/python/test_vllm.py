@@ -445,13 +445,13 @@ def texts():
     return [b"", b"", *letters, *[b""] * (VOCAB - 2 - len(letters))]
 
 
-def constrained(vllm):
+def constrained(vllm, words=None):
     from unmask import constraints
 
-    def words():
+    def own():
         return constraints.vocabulary(token_bytes=texts(), vocab=VOCAB, mask_token=0, eos_token=1)
 
-    return vllm.plugin.UnmaskSampler(theirs(vllm), POLICY, 1, 1, words)
+    return vllm.plugin.UnmaskSampler(theirs(vllm), POLICY, 1, 1, words or own)
 
 
 def text_of(tokens):
@@ -481,6 +481,130 @@ def test_a_request_may_have_a_constraint(vllm, asked, expression):
         assert len(log[0]) <= STEPS + 2
         alone = serve(constrained(vllm), Model(seed, 1.0), {1: requests[1]})[0]
         assert emitted[1] == alone[1]  # the other request of the batch has none
+
+
+TOOLS = [{"type": "function", "function": {"name": "get", "strict": True, "parameters": {
+    "type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}}, "required": ["age"],
+    "additionalProperties": False}}}]
+
+
+class Tokenizer:
+    """What the parsers of vLLM ask of one."""
+
+    def get_vocab(self):
+        return {text.decode(): token for token, text in enumerate(texts()) if text}
+
+
+def chat_params(vllm, name, **fields):
+    """The sampling parameters that vLLM makes of a chat, with a parser that the plugin has registered."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser import ParserManager
+
+    import unmask.vllm.tools
+
+    unmask.vllm.tools.register()
+    request = ChatCompletionRequest(model="m", messages=[{"role": "user", "content": "a"}], **fields)
+    parser = ParserManager.get_parser(tool_parser_name=name, enable_auto_tools=True)
+    made = parser(Tokenizer(), request.tools).adjust_request(request).to_sampling_params(7 * CANVAS, {})
+    assert made.structured_outputs is None  # which vLLM would refuse
+    return made
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "get"}}])
+def test_tools_of_a_chat_are_obeyed(vllm, choice):
+    """From a chat request of vLLM, by its parser of Hermes, to the answers of its sampler, which the parser reads."""
+    import re
+
+    from unmask.vllm._requests import language_of
+
+    request = chat_params(vllm, "unmask_hermes", tools=TOOLS, tool_choice=choice, parallel_tool_calls=False)
+    made = language_of(request.extra_args["unmask_constraint"], bytes_of_words, 1)
+    call = '<tool_call>\n{"name": "get", "arguments": {"age": %s}}\n</tool_call>'
+    for text, there in [("", choice == "auto"), ("so", choice == "auto"), (call % 7, True), (call % 700, False),
+                        ("so " + call % 7, choice == "auto"), (call % 7 + call % 8, False)]:
+        assert made.accepts([2 + b for b in text.encode()]) == there, text
+    if choice == "auto":
+        return
+    sampler, model = constrained(vllm, words=long_words), Model(5, 1.0)
+    canvas = sampler.req_states.draft_tokens[0]
+    request.seed = 3
+    found = serve(sampler, model, {0: request})[0][0]
+    for _ in range(9 * STEPS):
+        if 1 in found:
+            break
+        out = sampler(model(canvas), batch([0], [CANVAS]))
+        if out.num_sampled[0]:
+            found = found + out.sampled_token_ids[0, :CANVAS].tolist()
+    text = b"".join(long_texts()[t] for t in found[: found.index(1)]).decode()
+    assert re.fullmatch(r'<tool_call>\n\{"name": "get", "arguments": \{ ?"age" ?: ?[0-9]{1,2} ?\}\}\n</tool_call>', text), text
+
+
+def bytes_of_words():
+    from unmask import constraints
+
+    return constraints.vocabulary(token_bytes=[b"", b"", *(bytes([b]) for b in range(256))], vocab=258, mask_token=0, eos_token=1)
+
+
+def long_texts():
+    texts = [b"<tool_call>\n", b'{"name": "', b'get", "arguments": ', b"}\n</tool_call>", b'{"age"', b":", b" ", b"}",
+             *(b"%d" % d for d in range(10))]
+    return [b"", b"", *texts, *[b""] * (VOCAB - 2 - len(texts))]
+
+
+def long_words():
+    from unmask import constraints
+
+    return constraints.vocabulary(token_bytes=long_texts(), vocab=VOCAB, mask_token=0, eos_token=1)
+
+
+@pytest.mark.parametrize("fields, kind", [
+    ({"response_format": {"type": "json_object"}}, "json_object"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "integer"}}}}, "json"),
+    ({"response_format": {"type": "structural_tag", "structures": [{"begin": "a", "schema": {"type": "integer"}, "end": "b"}],
+                          "triggers": ["a"]}}, "structural_tag"),
+    ({"response_format": {"type": "structural_tag", "format": {"type": "const_string", "value": "abc"}}}, "structural_tag"),
+    ({"structured_outputs": {"choice": ["yes", "no"]}}, "choice"),
+    ({"structured_outputs": {"regex": "[ab]{3}"}}, "regex"),
+    ({"tools": TOOLS, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "integer"}}}},
+     "structural_tag"),
+    ({}, None),
+])
+def test_structured_outputs_of_a_chat_reach_the_sampler(vllm, fields, kind):
+    import json
+
+    from unmask.vllm._requests import language_of
+
+    given = (chat_params(vllm, "unmask_hermes", vllm_xargs={"unmask_seed": 3}, **fields).extra_args or {})
+    assert given["unmask_seed"] == 3
+    wanted = given.get("unmask_constraint")
+    assert (list(json.loads(wanted)) == [kind] and language_of(wanted, bytes_of_words, 1)) if kind else wanted is None
+
+
+@pytest.mark.parametrize("fields, says", [
+    ({"structured_outputs": {"grammar": "root ::= 'a'"}}, "structured_outputs must have one of json, regex, choice"),
+    ({"structured_outputs": {"json": {}, "whitespace_pattern": " "}}, "whitespace_pattern is not supported"),
+    ({"structured_outputs": {"regex": "a"}, "vllm_xargs": {"unmask_constraint": "{}"}}, "unmask_constraint must not be given with tools"),
+])
+def test_structured_outputs_that_cannot_be_obeyed_are_refused(vllm, fields, says):
+    from vllm.exceptions import VLLMValidationError
+
+    with pytest.raises(VLLMValidationError, match=says):
+        chat_params(vllm, "unmask_hermes", **fields)
+
+
+def test_every_parser_of_vllm_has_one_that_hands_on(vllm):
+    from vllm.tool_parsers import ToolParserManager
+
+    import unmask.vllm.tools as tools
+
+    tools.register()
+    tools.register()
+    names = ToolParserManager.list_registered()
+    theirs = [name for name in names if not name.startswith("unmask_")]
+    assert "hermes" in theirs and sorted(names) == sorted(theirs + ["unmask_" + name for name in theirs])
+    for name in ("hermes", "deepseek_v3", "llama3_json"):
+        parser = ToolParserManager.get_tool_parser("unmask_" + name)
+        assert issubclass(parser, ToolParserManager.get_tool_parser(name))
 
 
 def test_a_constraint_goes_over_the_canvases_of_an_answer(vllm):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import json
+import logging
 import os
 import pathlib
 import sys
@@ -83,6 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--time-limit", type=float, default=600.0, metavar="SECONDS", help="of an answer (%(default)s)")
     made.add_argument("--max-forwards", type=int, metavar="N",
                       help="forward passes that an answer may take (512, and 32 for each of its positions)")
+    made.add_argument("--log-level", default="info", choices=("critical", "error", "warning", "info", "debug"),
+                      help="of the log on stderr; info has a line for each request (%(default)s)")
     made.add_argument("--api-key", default=os.environ.get("UNMASK_API_KEY"), metavar="KEY",
                       help="clients must give it; default: the environment's UNMASK_API_KEY")
     return parser
@@ -211,6 +215,12 @@ def _serve(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise ValueError(f'{error}: pip install "unmask[server]"') from None
     loopback = options.host in ("127.0.0.1", "::1", "localhost")
+    level = options.log_level.upper()
+    log = logging.getLogger("unmask")
+    log.setLevel(level)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
     server = serve.Server(
         serve.load(options.model, threads=options.threads),
         policy=options.policy,
@@ -223,8 +233,24 @@ def _serve(options: argparse.Namespace) -> None:
         limits=serve.Limits(time=options.time_limit, forwards=options.max_forwards),
     )
     sys.setswitchinterval(0.001)  # between the thread of the passes and the one that reads and writes
-    uvicorn.run(server.app, host=options.host, port=options.port, http=serve.http_protocol(server.limits.headers), ws="none",
-                log_level="info", access_log=False, timeout_graceful_shutdown=5)
+
+    class Said(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                port = self.servers[0].sockets[0].getsockname()[1]
+                host = f"[{options.host}]" if ":" in options.host else options.host
+                log.info("model %s, policy %s, %d slots, a context of %d tokens, %s. Page http://%s:%d/, API /v1, numbers /metrics",
+                         server.model.name, options.policy, options.slots, server.model.context,
+                         "a key is needed" if options.api_key is not None else "no key", host, port)
+
+    running = Said(uvicorn.Config(
+        server.app, host=options.host, port=options.port, http=serve.http_protocol(server.limits.headers), ws="none",
+        log_level=options.log_level, access_log=False, timeout_graceful_shutdown=5))
+    with contextlib.suppress(KeyboardInterrupt):
+        running.run()
+    if not running.started:
+        sys.exit(3)
 
 
 def summary(trace: str) -> Iterator[str]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Languages of tagged JSON with free text around it: calls of tools, and structural_tag of SGLang and vLLM."""
+"""Languages of tagged JSON with free text around it, as in calls of tools, and the automata that such languages are made of."""
 from __future__ import annotations
 
 import dataclasses
 import json
 import time
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -60,11 +60,11 @@ def tagged(
     for tag in tags:
         if not any((opening + tag.begin).startswith(trigger) for trigger in triggers):
             raise ValueError(f"begin must begin with one of triggers {list(triggers)}, got {tag.begin!r}")
-    made = _Automaton()
+    made = Automaton(timeout)
     done = made.state(accepting=True)
     after = made.state(accepting=False) if between is not None else done
     made.free(after, made.chain(closing, done))
-    starts = [made.chain(tag.begin, made.schema(tag, made.chain(tag.end, after), _left(timeout))) for tag in tags]
+    starts = [made.chain(tag.begin, made.schema(tag, made.chain(tag.end, after))) for tag in tags]
     first = made.state(accepting=False)
     for begin in starts:
         made.free(first, begin)
@@ -86,55 +86,36 @@ def tagged(
     return Constraint(table, accepting, words, states=states)
 
 
-def structural_tag(given: Any, words: Vocabulary, *, states: int = 4096) -> Constraint:
-    """The language of `structural_tag`, an object or its text: {"structures": [{"begin", "schema", "end"}], "triggers": []}.
+class Automaton:
+    """States over bytes, each with a move for each byte, moves of no byte, and whether a string may end.
 
-    Text, in which no trigger stands, and structures in any number and order.
+    Errors: ValueError for more than 32,768 states, or after `timeout` seconds.
     """
-    spec = json.loads(given) if isinstance(given, str) else given
-    structures, triggers = (spec.get(name) if isinstance(spec, dict) else None for name in ("structures", "triggers"))
-    if not isinstance(structures, list) or not structures or not isinstance(triggers, list):
-        raise ValueError("structural_tag must be an object with structures and triggers, lists that are not empty; "
-                         f"write other forms this way, got {given!r:.200}")
-    if not triggers or not all(isinstance(t, str) and t for t in triggers):
-        raise ValueError(f"structural_tag: triggers must be texts, at least one, none of them empty, got {triggers!r:.200}")
-    tags = []
-    for i, structure in enumerate(structures):
-        begin, schema, end = (structure.get(n) if isinstance(structure, dict) else None for n in ("begin", "schema", "end"))
-        if not isinstance(begin, str) or not isinstance(end, str) or not isinstance(schema, (dict, bool)):
-            raise ValueError(f"structural_tag: structures[{i}] must have the texts begin and end, and a schema, "
-                             f"got {structure!r:.200}")
-        tags.append(Tag(begin, schema, end, f"structures[{i}].schema"))
-    try:
-        return tagged(tags, words, triggers=triggers, states=states)
-    except RefusedAt as error:
-        raise ValueError(f"structural_tag: {error.place}: {error}") from None
 
-
-def _left(timeout: float) -> Any:
-    end = time.monotonic() + timeout
-    return lambda: end - time.monotonic()
-
-
-class _Automaton:
-    """States over bytes, each with a move for each byte, moves of no byte, and whether a string may end."""
-
-    def __init__(self) -> None:
+    def __init__(self, timeout: float) -> None:
+        self._end = time.monotonic() + timeout
         self._rows: list[np.ndarray] = []  # blocks of states
         self._count = 0
         self._free: dict[int, list[int]] = {}
         self._accepting: set[int] = set()
 
-    def _add(self, rows: np.ndarray, accepting: Iterable[int] = ()) -> int:
+    def _left(self) -> float:
+        if (seconds := self._end - time.monotonic()) <= 0:
+            raise ValueError("the automaton was not made in time: give fewer or smaller schemas")
+        return seconds
+
+    def add(self, rows: np.ndarray, accepting: Iterable[int] = ()) -> int:
         """Adds states whose moves count from the first of them; returns that one."""
         first = self._count
-        self._rows.append(np.where(rows == _DEAD, np.int64(-1), rows.astype(np.int64) + first))
+        if first + len(rows) > _MOST_STATES:
+            raise ValueError(f"it needs more than {_MOST_STATES} states over bytes: give fewer or smaller schemas and repetitions")
+        self._rows.append(np.where(rows == _DEAD, -1, rows.astype(np.int32) + np.int32(first)))
         self._count += len(rows)
         self._accepting |= {first + state for state in accepting}
         return first
 
     def state(self, *, accepting: bool) -> int:
-        return self._add(np.full((1, 256), _DEAD, np.uint32), [0] if accepting else [])
+        return self.add(np.full((1, 256), _DEAD, np.uint32), [0] if accepting else [])
 
     def free(self, state: int, to: int) -> None:
         self._free.setdefault(state, []).append(to)
@@ -144,41 +125,95 @@ class _Automaton:
         data = text.encode()
         rows = np.full((len(data) + 1, 256), _DEAD, np.uint32)
         rows[np.arange(len(data)), list(data)] = np.arange(1, len(data) + 1)
-        first = self._add(rows)
+        first = self.add(rows)
         self.free(first + len(data), to)
         return first
 
-    def schema(self, tag: Tag, to: int, left: Any) -> int:
+    def schema(self, tag: Tag, to: int) -> int:
         """States that read JSON of a schema and go on at `to`."""
+        return self.language(of_schema(tag.schema), to, tag.place)
+
+    def language(self, make: Callable[[float], Language], to: int, place: str, without: Sequence[str] = ()) -> int:
+        """States that read a string of a language, in which no text of `without` stands, and go on at `to`."""
         try:
-            if (seconds := left()) <= 0:
-                raise ValueError("the automaton was not made in time: give fewer or smaller schemas")
-            made = Language.json_schema(json.dumps(tag.schema), milliseconds=int(1000 * seconds))
+            made = make(self._left())
             if self._count + made.states > _MOST_STATES:
                 raise ValueError(_TOO_MANY)
             table, accepting, start = made.table()
         except ValueError as error:
-            raise RefusedAt(tag.place, str(error)) from None
-        first = self._add(table)
+            raise RefusedAt(place, str(error)) from None
+        if without:
+            table, accepting, start = self._less(table, accepting, start, without)
+        first = self.add(table)
         for state in np.flatnonzero(accepting).tolist():
             self.free(first + state, to)
         return first + start
 
+    def _less(self, table: np.ndarray, accepting: np.ndarray, start: int, without: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
+        """An automaton without the strings that contain one of some texts."""
+        read, found = matcher(without)
+        numbers, queue, rows = {(start, 0): 0}, [(start, 0)], []
+        for state, node in queue:
+            self._left()
+            row = np.full(256, _DEAD, np.uint32)
+            for byte in np.flatnonzero(table[state] != _DEAD).tolist():
+                after = (int(table[state, byte]), int(read[node, byte]))
+                if found[after[1]]:
+                    continue
+                if after not in numbers:
+                    numbers[after] = len(numbers)
+                    queue.append(after)
+                row[byte] = numbers[after]
+            if len(rows) == _MOST_STATES:
+                raise ValueError(f"it needs more than {_MOST_STATES} states over bytes: leave excludes out")
+            rows.append(row)
+        return np.stack(rows), np.array([accepting[state] for state, _ in queue], np.uint8), 0
+
+    def characters(self, begun: Mapping[str, Sequence[int]], without: Sequence[str], to: int | None, *, most: int | None = None) -> int:
+        """States that read UTF-8 without the texts of `without`, and go on at `to` between any two characters.
+
+        begun  what follows each text: behind its first place there is only this. Of two that end together the longer counts
+        most   characters
+        """
+        read, ends = matcher([*begun, *without])
+        excluded = [any(text in without for text in texts) for texts in ends]
+        taken = [max((text for text in texts if text in begun), key=len, default=None) for texts in ends]
+        begin = (0, 0, 0)  # of the matcher, inside a character, characters so far
+        numbers, queue, rows, on = {begin: 0}, [begin], [], []
+        counts = np.r_[np.ones(128, int), np.zeros(64, int), np.ones(64, int)]  # bytes that begin a character
+        for at, (node, inside, count) in enumerate(queue):
+            self._left()
+            row = np.full(256, _DEAD, np.uint32)
+            rows.append(row)
+            if inside == 0:
+                on.append(at)
+            if taken[node] is not None:
+                continue
+            for byte in np.flatnonzero(_UTF8[inside] >= 0).tolist():
+                after = (int(read[node, byte]), int(_UTF8[inside, byte]), count + int(counts[byte]) if most is not None else 0)
+                if excluded[after[0]] or (most is not None and after[2] > most):
+                    continue
+                if after not in numbers:
+                    numbers[after] = len(numbers)
+                    queue.append(after)
+                row[byte] = numbers[after]
+            if len(rows) == _MOST_STATES:
+                raise ValueError(f"it needs more than {_MOST_STATES} states over bytes: give a smaller max_chars")
+        first = self.add(np.stack(rows))
+        for at in on:
+            text = taken[queue[at][0]]
+            if text is not None:
+                for state in begun[text]:
+                    self.free(first + at, state)
+            elif to is not None:
+                self.free(first + at, to)
+        return first
+
     def text_without(self, triggers: Sequence[str], to: int | None, *, accepting: bool) -> int:
         """States that read any bytes without a trigger (Aho, Corasick), and go on at `to` everywhere."""
-        nodes, rows = _trie(triggers)
-        fail, queue = {0: 0}, [0]
-        for node in queue:
-            for byte, child in rows[node].items():
-                fail[child] = rows[fail[node]].get(byte, 0) if node else 0
-                queue.append(child)
-            rows[node] = {**rows[fail[node]], **rows[node]}
-        table = np.zeros((len(nodes), 256), np.uint32)
-        for node, row in enumerate(rows):
-            table[node, list(row)] = list(row.values())
-        whole = [i for i, text in enumerate(nodes) if any(text.endswith(t.encode()) for t in triggers)]
-        table[np.isin(table, whole)] = _DEAD
-        first = self._add(table, range(len(table)) if accepting else [])
+        table, found = matcher(triggers)
+        table[np.isin(table, np.flatnonzero([bool(texts) for texts in found]))] = _DEAD
+        first = self.add(table, range(len(table)) if accepting else [])
         if to is not None:
             for state in range(len(table)):
                 self.free(first + state, to)
@@ -191,13 +226,15 @@ class _Automaton:
         for node, row in enumerate(rows):
             table[node, list(row)] = list(row.values())
         table[np.isin(table, [i for i, text in enumerate(nodes) if text in {t.encode() for t in triggers}])] = _DEAD
-        return self._add(table, range(len(table)))
+        return self.add(table, range(len(table)))
 
-    def _closure(self, states: Iterable[int]) -> list[int]:
-        found = list(dict.fromkeys(states))
-        for state in found:
-            found += [to for to in self._free.get(state, ()) if to not in found]
-        return found
+    def _closure(self, state: int) -> frozenset[int]:
+        found, queue = {state}, [state]
+        for state in queue:
+            more = [to for to in self._free.get(state, ()) if to not in found]
+            found.update(more)
+            queue += more
+        return frozenset(found)
 
     def determinised(self, start: int) -> tuple[np.ndarray, np.ndarray]:
         """The deterministic automaton that begins in its state 0."""
@@ -206,13 +243,15 @@ class _Automaton:
 
         def closed(state: int) -> frozenset[int]:
             if state not in closures:
-                closures[state] = frozenset(self._closure([state]))
+                self._left()
+                closures[state] = self._closure(state)
             return closures[state]
 
         numbers = {closed(start): 0}
         queue = [closed(start)]
         rows = []
         for states in queue:
+            self._left()
             columns = moves[sorted(states)]
             columns = columns[(columns >= 0).any(1)]
             row = np.full(256, _DEAD, np.uint32)
@@ -235,6 +274,11 @@ class _Automaton:
         return np.stack(rows), np.array([not self._accepting.isdisjoint(states) for states in queue], np.uint8)
 
 
+def of_schema(schema: Any) -> Callable[[float], Language]:
+    """Compiles a schema within some seconds."""
+    return lambda seconds: Language.json_schema(json.dumps(schema), milliseconds=int(1000 * seconds))
+
+
 def _trie(texts: Sequence[str]) -> tuple[list[bytes], list[dict[int, int]]]:
     """The beginnings of some texts, and which one each byte makes of each."""
     nodes, rows = [b""], [dict[int, int]()]
@@ -247,3 +291,38 @@ def _trie(texts: Sequence[str]) -> tuple[list[bytes], list[dict[int, int]]]:
                 rows.append({})
             node = rows[node][byte]
     return nodes, rows
+
+
+def matcher(texts: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
+    """Where each byte leads from each beginning of some texts (Aho, Corasick), and the texts that end there."""
+    nodes, rows = _trie(texts)
+    fail, queue = {0: 0}, [0]
+    for node in queue:
+        for byte, child in rows[node].items():
+            fail[child] = rows[fail[node]].get(byte, 0) if node else 0
+            queue.append(child)
+        rows[node] = {**rows[fail[node]], **rows[node]}
+    table = np.zeros((len(nodes), 256), np.uint32)
+    for node, row in enumerate(rows):
+        table[node, list(row)] = list(row.values())
+    own = {text.encode(): text for text in texts}
+    ends: list[list[str]] = [[] for _ in nodes]
+    for node in queue:  # shorter ones first
+        if node:
+            ends[node] = ends[fail[node]] + ([own[nodes[node]]] if nodes[node] in own else [])
+    return table, ends
+
+
+def _utf8() -> np.ndarray:
+    """Moves between places inside a character: 0 is between two of them, -1 is no UTF-8."""
+    table = np.full((8, 256), -1, np.int8)
+    table[0, :0x80] = 0
+    for lead, last, to in ((0xC2, 0xDF, 1), (0xE0, 0xEF, 2), (0xF0, 0xF4, 3), (0xE0, 0xE0, 4), (0xED, 0xED, 5), (0xF0, 0xF0, 6), (0xF4, 0xF4, 7)):
+        table[0, lead : last + 1] = to
+    for place, low, high, to in ((1, 0x80, 0xBF, 0), (2, 0x80, 0xBF, 1), (3, 0x80, 0xBF, 2), (4, 0xA0, 0xBF, 1), (5, 0x80, 0x9F, 1),
+                                 (6, 0x90, 0xBF, 2), (7, 0x80, 0x8F, 2)):
+        table[place, low : high + 1] = to
+    return table
+
+
+_UTF8 = _utf8()

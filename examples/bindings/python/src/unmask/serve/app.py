@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import hmac
 import json
+import logging
 import math
 import pathlib
 import time
@@ -20,18 +21,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from .. import __version__, constraints, decisions
 from .._refused import RefusedAt
 from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
+from .metrics import OTHER, PATHS, Requests
 from .models import Model
 from .tools import Calls, Languages
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
+_logger = logging.getLogger("unmask.serve")
 _ANSWERS_APART = 0.01  # seconds between two whole answers to one client, that end together
 _AT_ONCE = 32 << 10  # bytes of a body that is read between two other requests
 _DECISIONS_AT_ONCE = 4 << 10  # each option is a text for the tokenizer
@@ -64,6 +67,8 @@ class Limits:
     """Forward passes that an answer may take; None: 512, and 32 for each of its positions."""
     headers: float = 10.0
     """Seconds for the arrival of a request's headers, under http_protocol()."""
+    heartbeat: float = 10.0
+    """Seconds after which a stream without an event has a comment."""
     apart: float = 0.05
     """Seconds between two responses to one client that are no answers of the model: refusals and pages. Ten may follow
     at once."""
@@ -157,6 +162,71 @@ class _Spaced:
         await self._app(scope, receive, spaced)
 
 
+@dataclasses.dataclass
+class _Seen:
+    """What is known of a request, for the log and the counters."""
+
+    identifier: str
+    policy: str | None = None
+    jobs: list[Job] = dataclasses.field(default_factory=list)
+    first: float | None = None
+    """When the first text was sent."""
+    error: str | None = None
+    """failed, gone or stalled."""
+
+
+class _Watched:
+    """Counts requests, gives each an id, writes a line about each, and answers for those that fail."""
+
+    def __init__(self, app: Any, counted: Requests) -> None:
+        self._app, self._counted = app, counted
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        begin, seen, status = time.monotonic(), _Seen(uuid.uuid4().hex), 0
+        scope["unmask"] = seen
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", f"req-{seen.identifier}".encode())]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            seen.error = "gone"
+        except Exception:
+            _logger.exception("request req-%s failed", seen.identifier)
+            seen.error = "failed"
+            if status:  # an incomplete response closes the connection
+                raise
+            await _failed()(scope, receive, watched)
+        finally:
+            seconds = time.monotonic() - begin
+            error = seen.error or (None if status else "gone")
+            self._counted.ended(scope["path"], status or 499, seconds, error)
+            if _logger.isEnabledFor(logging.INFO):
+                _logger.info("%s", _line(scope, seen, status or 499, error, begin, seconds))
+
+
+def _line(scope: Any, seen: _Seen, status: int, error: str | None, begin: float, seconds: float) -> str:
+    """What the log has of a request: no text of a prompt or an answer."""
+    path = scope["path"] if scope["path"] in PATHS else OTHER
+    about: dict[str, Any] = {"id": f"req-{seen.identifier}", "client": scope["client"][0] if scope.get("client") else None,
+                             "method": scope["method"] if scope["method"] in ("GET", "POST", "HEAD", "OPTIONS") else OTHER, "path": path,
+                             "status": status, "error": error}
+    if seen.jobs:
+        reports = [job.view.report for job in seen.jobs if job.view.report is not None]
+        about |= {"policy": None if seen.policy is None else json.dumps(seen.policy[:200]), "answers": len(seen.jobs),
+                  "prompt_tokens": sum(len(job.prompt) for job in seen.jobs), "tokens": sum(job.completion_tokens for job in seen.jobs),
+                  "passes": sum(report.forwards for report in reports),
+                  "first": None if seen.first is None else f"{seen.first - begin:.3f}"}
+    return " ".join(f"{name}={value}" for name, value in {**about, "seconds": f"{seconds:.3f}"}.items() if value is not None)
+
+
 class Server:
     """A Starlette application, `app`, that answers with `model`.
 
@@ -193,6 +263,7 @@ class Server:
         self._readers = _Turns(1, rest=4.0)
         self.writers = _Turns(1)
         self.answers = _Spacing(_ANSWERS_APART, 2)
+        self.counted = Requests()
         self.batch = Batch(model, slots=slots, waiting=waiting, branches=branches, threads=threads)
         try:
             self.batch.check(policy)
@@ -203,15 +274,16 @@ class Server:
             routes=[
                 Route("/", self._page),
                 Route("/health", self._health),
+                Route("/metrics", self._metrics),
                 Route("/v1/models", self._models),
                 Route("/v1/models/{name}", self._model),
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/completions", self._completions, methods=["POST"]),
                 Route("/v1/decide", self._decide, methods=["POST"]),
             ],
-            middleware=[Middleware(_Spaced, apart=limits.apart),
+            middleware=[Middleware(_Watched, counted=self.counted), Middleware(_Spaced, apart=limits.apart),
                         *([Middleware(TrustedHostMiddleware, allowed_hosts=hosts)] if hosts else [])],
-            exception_handlers={Refused: _refused, HTTPException: _refused, Exception: _failed},
+            exception_handlers={Refused: _refused, HTTPException: _refused},
             lifespan=self._lifespan,
         )
 
@@ -230,6 +302,10 @@ class Server:
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok", **self.batch.load()})
+
+    async def _metrics(self, request: Request) -> Response:
+        self._authorise(request)
+        return PlainTextResponse(self.counted.text(self.batch.load(), self.batch.counted), media_type="text/plain; version=0.0.4")
 
     def _described(self) -> dict[str, Any]:
         return {"id": self.model.name, "object": "model", "created": 0, "owned_by": "unmask",
@@ -262,7 +338,7 @@ class Server:
     async def _decide(self, request: Request) -> Response:
         asked, client = await self._read(
             request, lambda body: read_decisions(parsed(body, self._most_values), self.batch), _DECISIONS_AT_ONCE)
-        return _Decided(self, asked, client)
+        return _Decided(self, asked, client, request.scope["unmask"])
 
     async def _read(self, request: Request, read_body: Callable[[bytes], Any], at_once: int = _AT_ONCE) -> tuple[Any, Hashable]:
         """What a body asks for, read in a thread if it is long, and the client."""
@@ -275,7 +351,9 @@ class Server:
         asked, client = await self._read(request, lambda body: read(
             parsed(body, self._most_values), self.batch, chat=chat, policy=self.policy, most_state=self.limits.state,
             most_forwards=self.limits.forwards))
-        return _Answers(self, asked, client, await self._constraint(asked, client), _Shape(self.model, asked, chat))
+        seen = request.scope["unmask"]
+        seen.policy = asked.policy
+        return _Answers(self, asked, client, await self._constraint(asked, client), _Shape(self.model, asked, chat, seen.identifier), seen)
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -326,12 +404,12 @@ def _log(x: float) -> float:
 class _Shape:
     """The objects of one request's answers, as OpenAI has them."""
 
-    def __init__(self, model: Model, asked: Asked, chat: bool) -> None:
+    def __init__(self, model: Model, asked: Asked, chat: bool, identifier: str) -> None:
         self._asked, self._chat = asked, chat
         self._token_bytes = model.token_bytes
         self._object = "chat.completion" if chat else "text_completion"
         self._head = {
-            "id": ("chatcmpl-" if chat else "cmpl-") + uuid.uuid4().hex,
+            "id": ("chatcmpl-" if chat else "cmpl-") + identifier,
             "created": int(time.time()),
             "model": model.name,
             "system_fingerprint": f"unmask-{__version__}",
@@ -459,8 +537,8 @@ class _Submitted(Response):
 
     _jobs: list[Job]
 
-    def __init__(self, server: Server, client: Hashable, *, stream: bool = False) -> None:
-        self._server, self._client, self._is_stream = server, client, stream
+    def __init__(self, server: Server, client: Hashable, seen: _Seen, *, stream: bool = False) -> None:
+        self._server, self._client, self._seen, self._is_stream = server, client, seen, stream
         self.background = None
 
     def _made(self, changed: Callable[[], None]) -> list[Job]:
@@ -482,7 +560,7 @@ class _Submitted(Response):
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._changed.set)
 
-        self._jobs = self._made(changed)
+        self._jobs = self._seen.jobs = self._made(changed)
         try:
             self._server.batch.submit(self._jobs)
         except Full as full:
@@ -501,12 +579,16 @@ class _Submitted(Response):
                 job.gone = True
             gone.cancel()
             if not answer.done():
+                self._seen.error = "gone"
                 answer.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await answer
 
-    async def _until(self, ready: Callable[[], bool], deadline: float) -> None:
-        """Waits for a change after which something holds; Refused when the time is over or an answer failed."""
+    async def _until(self, ready: Callable[[], bool], deadline: float, until: Callable[[], float] = lambda: math.inf) -> bool:
+        """Waits for a change after which something holds; Refused when the time is over or an answer failed.
+
+        Returns whether it holds: False at the time `until`.
+        """
         while True:
             self._changed.clear()
             is_ready = ready()  # first: the batch may set an error, which ends a job, at any time
@@ -519,10 +601,12 @@ class _Submitted(Response):
                 if error is not None:
                     raise Refused(str(error), status=503 if isinstance(error, ConnectionError) else 500)
             if is_ready:
-                return
+                return True
             try:
-                await asyncio.wait_for(self._changed.wait(), max(0.0, deadline - time.monotonic()))
+                await asyncio.wait_for(self._changed.wait(), max(0.0, min(deadline, until()) - time.monotonic()))
             except asyncio.TimeoutError:
+                if time.monotonic() < deadline:
+                    return False
                 raise Refused(f"the answer was not complete within {self._server.limits.time:g} s", status=504) from None
 
     async def _once(self, scope: Any, receive: Any, send: Any, whole: Callable[[], list[bytes]], *, at_once: bool) -> None:
@@ -535,11 +619,14 @@ class _Submitted(Response):
         await self._server.answers.pause(self._client)
         pieces = whole() if at_once else await self._server.writers.run(whole, self._client)
         headers = [(b"content-type", b"application/json"), (b"content-length", str(sum(map(len, pieces))).encode())]
-        with contextlib.suppress(asyncio.TimeoutError):  # the client reads nothing
+        self._seen.first = time.monotonic()
+        try:
             await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
             for piece in pieces:
                 await self._put(send, {"type": "http.response.body", "body": piece, "more_body": True})
             await self._put(send, {"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.TimeoutError:  # the client reads nothing
+            self._seen.error = "stalled"
 
     async def _put(self, send: Any, message: dict[str, Any]) -> None:
         await asyncio.wait_for(send(message), self._server.limits.stalled)
@@ -548,8 +635,8 @@ class _Submitted(Response):
 class _Decided(_Submitted):
     """Decisions: a job for each pass."""
 
-    def __init__(self, server: Server, asked: Decisions, client: Hashable) -> None:
-        super().__init__(server, client)
+    def __init__(self, server: Server, asked: Decisions, client: Hashable, seen: _Seen) -> None:
+        super().__init__(server, client, seen)
         self._asked = asked
         self._read: dict[int, list[Any]] = {}
 
@@ -586,7 +673,7 @@ class _Decided(_Submitted):
         masks = int(layout.masked.sum())
         given = len(layout.tokens) - masks
         return [json.dumps({
-            "id": "decide-" + uuid.uuid4().hex, "object": "decision", "created": int(time.time()), "model": model.name,
+            "id": "decide-" + self._seen.identifier, "object": "decision", "created": int(time.time()), "model": model.name,
             "system_fingerprint": f"unmask-{__version__}", "answers": answers,
             "usage": {"prompt_tokens": given, "completion_tokens": masks, "total_tokens": given + masks,
                       "forwards": len(self._asked.passes)},
@@ -596,8 +683,8 @@ class _Decided(_Submitted):
 class _Answers(_Submitted):
     """The answers of a model to a chat or a prompt."""
 
-    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape) -> None:
-        super().__init__(server, client, stream=asked.stream)
+    def __init__(self, server: Server, asked: Asked, client: Hashable, constraint: Any, shape: _Shape, seen: _Seen) -> None:
+        super().__init__(server, client, seen, stream=asked.stream)
         self._asked, self._shape, self._constraint = asked, shape, constraint
 
     def _made(self, changed: Callable[[], None]) -> list[Job]:
@@ -624,22 +711,29 @@ class _Answers(_Submitted):
                    (b"x-accel-buffering", b"no")]
 
         async def event(value: dict[str, Any] | str, name: str | None = None) -> None:
+            self._sent = time.monotonic()
             data = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
             head = f"event: {name}\n" if name else ""
             await self._put(send, {"type": "http.response.body", "body": f"{head}data: {data}\n\n".encode(), "more_body": True})
 
+        async def beat(passes: int) -> None:
+            self._sent = time.monotonic()
+            await self._put(send, {"type": "http.response.body", "body": f": pass {passes}\n\n".encode(), "more_body": True})
+
+        self._sent = time.monotonic()
         try:
             await self._put(send, {"type": "http.response.start", "status": 200, "headers": headers})
             try:
-                await self._events(event, deadline)
+                await self._events(event, beat, deadline)
             except Refused as error:
+                self._seen.error = "failed" if error.status != 504 else "timeout"
                 await event(error.body())
             await event("[DONE]")
             await self._put(send, {"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.TimeoutError:  # the client reads nothing: an incomplete response closes the connection
-            return
+            self._seen.error = "stalled"
 
-    async def _events(self, event: Callable[..., Any], deadline: float) -> None:
+    async def _events(self, event: Callable[..., Any], beat: Callable[[int], Any], deadline: float) -> None:
         """Sends what is new in the views: a slow client gets fewer and larger events, and nothing is stored for it."""
         seen = [View()] * len(self._jobs)
         calls = [self._shape.calls() for _ in self._jobs]
@@ -647,13 +741,17 @@ class _Answers(_Submitted):
             if (begin := self._shape.begin(index)) is not None:
                 await event(begin)
         while not all(view.ended for view in seen):
-            await self._until(lambda: any(job.view is not view for job, view in zip(self._jobs, seen)), deadline)
+            heartbeat = self._server.limits.heartbeat
+            if (not await self._until(lambda: any(job.view is not view for job, view in zip(self._jobs, seen)), deadline,
+                                      lambda: self._sent + heartbeat) or time.monotonic() >= self._sent + heartbeat):
+                await beat(max(job.view.report.forwards if job.view.report else 0 for job in self._jobs))
             for index, job in enumerate(self._jobs):
                 old, view = seen[index], job.view
                 seen[index] = view
                 if view.canvas is not None and view.canvas is not old.canvas:
                     await event(self._shape.canvas(index, view, view.canvas, self._server.model), "unmask.canvas")
                 if view.text != old.text or (view.ended and not old.ended):
+                    self._seen.first = self._seen.first or time.monotonic()
                     more, reader = view.text[len(old.text):], calls[index]
                     for piece in ([self._shape.piece(index, more, view.finish_reason)] if reader is None
                                   else self._shape.pieces(index, reader, more, view.finish_reason)):
@@ -682,5 +780,5 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _error(error)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+def _failed() -> Response:
     return _error(Refused("the server failed; its log has the reason", status=500))

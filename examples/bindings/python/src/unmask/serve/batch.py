@@ -9,6 +9,7 @@ import functools
 import logging
 import math
 import threading
+import time
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from .. import _text
 from .._unmask import Constraint, Ending, Outcome, Report, Request, Session
 from .edits import Edits
+from .metrics import Passes
 from .models import GivenUp, Model
 
 _FRESH = 8  # passes of an answer without text that may go before older answers
@@ -287,6 +289,7 @@ class Batch:
         self._most = max(1, self.places * 3 // 4)  # of them for one client
         self.longest_token = max(1, max(map(len, model.token_bytes)))  # bytes
         self.passes = 0
+        self.counted = Passes()
         self._together = max(1, min(getattr(model, "together", slots), slots))
         self._ends = frozenset(model.also_eos) | ({model.eos_token} if model.eos_token is not None else set())
         self._session = Session(
@@ -380,7 +383,7 @@ class Batch:
                 _log.exception("a pass could not be decided")
                 for slot in list(self._running):
                     self._session.cancel(slot)
-                    self._free(slot).tell(error=Failed(_FAILED))
+                    self._free(slot, "failed").tell(error=Failed(_FAILED))
         for job in left:
             job.tell(error=ConnectionError("the server is shutting down"))
 
@@ -388,13 +391,16 @@ class Batch:
         for slot, job in list(self._running.items()):
             if job.gone:
                 self._session.cancel(slot)
-                self._free(slot)
+                self._free(slot, "gone")
 
-    def _free(self, slot: int) -> Job:
+    def _free(self, slot: int, how: str | None = None) -> Job:
+        """Ends a slot's job, which counts as `how`, or as it finished."""
         with self._wake:
             job = self._running.pop(slot)
             self._forget()
-            return job
+        report = job.view.report
+        self.counted.ended(how or job.view.finish_reason or "failed", report.forwards if report else 0, report.committed if report else 0)
+        return job
 
     def _forget(self) -> None:
         there = {job.client for job in (*self._running.values(), *self._queue)}
@@ -447,7 +453,7 @@ class Batch:
             )
             job.tell(started=True)
         except Exception as error:
-            self._free(slot)
+            self._free(slot, "failed")
             if not isinstance(error, (ValueError, TypeError)):  # not a mistake of the request
                 _log.exception("an answer could not be started")
                 error = Failed(_FAILED)
@@ -463,7 +469,7 @@ class Batch:
         except Exception:
             _log.exception("an answer could not be read")
             self._session.cancel(slot)
-            self._free(slot).tell(error=Failed(_FAILED))
+            self._free(slot, "failed").tell(error=Failed(_FAILED))
 
     def _chosen(self) -> list[int]:
         """The slots of the next pass."""
@@ -499,6 +505,7 @@ class Batch:
 
     def _pass(self, slots: list[int], *, again: bool = True) -> None:
         """Decides one step of these slots, or of the first of them."""
+        begin = time.perf_counter()
         request = self._planned(slots)
         segments: dict[int, list[Any]] = {slot: [] for slot in slots}
         for s in request.segments:
@@ -534,10 +541,11 @@ class Batch:
                 self._pass([slot], again=False)
             else:
                 self._session.cancel(slot)
-                self._free(slot).tell(error=Failed("the model failed, twice; the server's log has the reason"))
+                self._free(slot, "failed").tell(error=Failed("the model failed, twice; the server's log has the reason"))
         if failed:
             return
         self.passes += 1
+        self.counted.steps.add(time.perf_counter() - begin)
         for slot in slots:
             self._served[self._running[slot].client] += len(self._running[slot]._tokens)
             self._take(slot)

@@ -15,9 +15,12 @@ MODELS = {
 
 
 def register() -> None:
-    """Registers those that this vLLM has, by name; nothing of them is imported before it is loaded."""
+    """Registers those that this vLLM has, by name, and its tool parsers; nothing of them is imported before it is loaded."""
     from vllm import ModelRegistry
 
+    from . import tools
+
+    tools.register()
     there = ModelRegistry.get_supported_archs()
     for architecture, model in MODELS.items():
         if architecture in there:

@@ -5,6 +5,7 @@ An exception in a sampler would end the engine, so what cannot be honoured is lo
 """
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -13,6 +14,7 @@ from vllm.logger import init_logger
 from vllm.model_executor.models.diffusion_gemma import _concat_logprob_stashes
 
 from .. import constraints
+from .._structural_tag import structural_tag
 from .._unmask import Constraint, Field, Session, Vocabulary
 
 logger = init_logger(__name__)
@@ -44,18 +46,25 @@ def joined(stashes: list[Any]) -> Any:
 
 
 def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: int | None) -> Constraint:
-    """The language that `unmask_constraint` of a request describes. Raises ValueError and TypeError."""
+    """The language that `unmask_constraint` of a request describes, a dict or its JSON. Raises ValueError and TypeError."""
     kinds = {
         "json": constraints.json_schema,
         "regex": constraints.regex,
         "choice": constraints.choice,
         "json_object": lambda _, words: constraints.json_object(words),
+        "structural_tag": structural_tag,
     }
-    if not isinstance(wanted, dict) or len(wanted) != 1 or next(iter(wanted)) not in kinds:
-        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(kinds)}, got {wanted!r}")
+    given = wanted
+    if isinstance(wanted, str):
+        try:
+            given = json.loads(wanted)
+        except (ValueError, RecursionError):
+            pass
+    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in kinds:
+        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(kinds)}, or its JSON, got {wanted!r:.200}")
     if words is None or eos_token is None:
         raise ValueError("unmask_constraint needs a tokenizer and an EOS token")
-    kind, value = next(iter(wanted.items()))
+    kind, value = next(iter(given.items()))
     return kinds[kind](value, words())
 
 
