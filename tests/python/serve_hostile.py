@@ -89,6 +89,7 @@ ATTACKS = {
     "refused requests": lambda p: again(p, request({"policy": "x"}), 16),
     "pages that are not": lambda p: again(p, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 16),
     "the page": lambda p: again(p, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 16),
+    "the numbers": lambda p: again(p, b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 16),
     "200 slow headers": lambda p: held(p, b"POST /v1/completions HTTP/1.1\r\nX: ", 200, b"x"),
     "200 slow bodies": lambda p: held(p, request({"prompt": "x" * 1000})[:-900], 200, b"x"),
     "64 unread streams": lambda p: held(p, request({**SLOW, "canvas": True}), 64),

@@ -1302,9 +1302,42 @@ def test_the_command():
         assert httpx.get(f"http://127.0.0.1:{port}/health", headers={"Host": "evil.example"}).status_code == 400
         running.send_signal(signal.SIGINT)
         assert running.wait(20) in (0, 130, -signal.SIGINT)
+        said = running.stderr.read().decode()
+        assert (f"model tiny, policy {DEFAULT_POLICY}, 16 slots, a context of 256 tokens, no key. Page http://127.0.0.1:{port}/, "
+                "API /v1, numbers /metrics") in said
+        assert re.search(r"INFO id=req-[0-9a-f]{32} client=127.0.0.1 method=GET path=/health status=200 seconds=", said)
     finally:
         running.kill()
         running.stderr.close()
+
+
+def test_the_log_of_the_command_has_a_level():
+    command = [sys.executable, "-m", "unmask", "serve", "--port", "0", "--log-level"]
+    assert "argument --log-level: invalid choice: 'loud'" in subprocess.run([*command, "loud"], capture_output=True, text=True).stderr
+    running = subprocess.Popen([*command, "info"], stderr=subprocess.PIPE, text=True)
+    try:
+        port = int(next(found for line in running.stderr if (found := re.search(r"Page http://127.0.0.1:(\d+)/", line)))[1])
+        assert port > 0 and httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    finally:
+        running.kill()
+        running.stderr.close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert subprocess.run([sys.executable, "-m", "unmask", "serve", "--port", port], capture_output=True, timeout=60).returncode in (1, 3)
+    quiet = subprocess.Popen([sys.executable, "-m", "unmask", "serve", "--port", port, "--log-level", "warning"],
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        def up():
+            with contextlib.suppress(httpx.TransportError):
+                return httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+
+        until(up, 30)
+        quiet.send_signal(signal.SIGINT)
+        quiet.wait(20)
+        assert quiet.stderr.read() == ""
+    finally:
+        quiet.kill()
+        quiet.stderr.close()
 
 
 def test_a_model_of_ones_own():

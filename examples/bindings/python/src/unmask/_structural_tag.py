@@ -50,14 +50,12 @@ def structural_tag(given: Any, words: Vocabulary, *, states: int = 4096, timeout
         if key in _kept and _kept[key][1] is words:
             _kept.move_to_end(key)
             return _kept[key][0]
-    if isinstance(spec, dict) and "format" in spec:
-        place, read = "format", lambda: _members(spec, "", {"type": "structural_tag", "format": None})["format"]
-    else:
-        place, read = "", lambda: _of_structures(spec)
+    newer = isinstance(spec, dict) and "format" in spec
     automaton = Automaton(timeout)
     try:
-        made = _Formats(automaton, older=not place)
-        table, accepting = automaton.determinised(made.start_of(read(), place, automaton.state(accepting=True)))
+        made = _Formats(automaton, older=not newer)
+        form = _members(spec, "", {"type": "structural_tag", "format": None})["format"] if newer else _of_structures(spec)
+        table, accepting = automaton.determinised(made.start_of(form, "format" if newer else "", automaton.state(accepting=True)))
     except RefusedAt as error:
         at = error.place.removeprefix(".")
         raise ValueError(f"structural_tag: {at}: {error}" if at else f"structural_tag {error}") from None

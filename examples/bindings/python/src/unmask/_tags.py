@@ -152,7 +152,8 @@ class Automaton:
     def _less(self, table: np.ndarray, accepting: np.ndarray, start: int, without: Sequence[str]) -> tuple[np.ndarray, np.ndarray, int]:
         """An automaton without the strings that contain one of some texts."""
         read, found = matcher(without)
-        numbers, queue, rows = {(start, 0): 0}, [(start, 0)], []
+        rows: list[np.ndarray] = []
+        numbers, queue = {(start, 0): 0}, [(start, 0)]
         for state, node in queue:
             self._left()
             row = np.full(256, _DEAD, np.uint32)
@@ -179,7 +180,9 @@ class Automaton:
         excluded = [any(text in without for text in texts) for texts in ends]
         taken = [max((text for text in texts if text in begun), key=len, default=None) for texts in ends]
         begin = (0, 0, 0)  # of the matcher, inside a character, characters so far
-        numbers, queue, rows, on = {begin: 0}, [begin], [], []
+        rows: list[np.ndarray] = []
+        on: list[int] = []
+        numbers, queue = {begin: 0}, [begin]
         counts = np.r_[np.ones(128, int), np.zeros(64, int), np.ones(64, int)]  # bytes that begin a character
         for at, (node, inside, count) in enumerate(queue):
             self._left()
