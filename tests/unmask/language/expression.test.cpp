@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,7 +46,7 @@ struct example {
   std::vector<std::string_view> out;
 };
 
-void expect_examples(const std::vector<example>& examples) {
+void expect_examples(std::span<const example> examples) {
   for (const example& e : examples) {
     expression_options options;
     options.limits.milliseconds = 120000;  // of a machine that is busy
