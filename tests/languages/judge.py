@@ -121,7 +121,7 @@ class Counts:
         if self.times:
             times = sorted(self.times)
             at = lambda share: times[min(len(times) - 1, int(share * len(times)))]
-            print(f"  ms: median {statistics.median(times):.2f}, p95 {at(.95):.1f}, p99 {at(.99):.1f}, most {times[-1]:.0f}")
+            print(f"  ms of CPU: median {statistics.median(times):.2f}, p95 {at(.95):.1f}, p99 {at(.99):.1f}, most {times[-1]:.0f}")
         if self.states:
             states = sorted(self.states)
             print(f"  states: median {statistics.median(states):.0f}, p95 {states[int(.95 * len(states))]}, most {states[-1]}")

@@ -10,11 +10,11 @@
 // strings of the language; or the refusal.
 #include <unmask/language.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <random>
 #include <sstream>
@@ -122,7 +122,7 @@ int main() {
     int texts = 0;
     head >> kind >> flags >> samples >> texts;
     const std::string source = read_text();
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // time of the processor, which others use, too
     unmask::language::compiled got;
     if (kind == "schema") {
       unmask::language::schema_options options;
@@ -144,14 +144,14 @@ int main() {
       options.strict = flags.find('t') != std::string::npos;
       got = unmask::language::compile_expression(source, options);
     }
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    const double took = 1000.0 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     std::string match;
     for (int i = 0; i < texts; ++i) {
       const std::string text = read_text();
       match += got && got.bytes.accepts(text) ? '1' : '0';
     }
     std::ostringstream out;
-    out << "{\"ms\":" << took.count();
+    out << "{\"ms\":" << took;
     if (got) {
       std::size_t runs = 0;
       for (const std::vector<run>& of : got.bytes.runs) {

@@ -24,7 +24,7 @@ struct grammar_node {
     sequence,    ///< All of `parts`, one after the other.
     choice,      ///< One of `parts`.
     repetition,  ///< parts[0], `least` to `most` times.
-    call,        ///< The texts that the rule of number `rule` derives.
+    call,        ///< Texts of the rule of number `rule`.
   };
   kind is = kind::sequence;
   code_set set;

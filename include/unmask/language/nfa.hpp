@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -103,9 +104,10 @@ class determiniser {
       , left_(left)
       , final_(final)
       , any_(any)
-      , closures_(n.size())
-      , has_closure_(n.size(), 0)
+      , closures_(n.size(), {dead_state, dead_state})
       , stamp_(n.size(), 0)
+      , alone_(n.size(), dead_state)
+      , after_one_(n.size(), dead_state)
       , ends_(n.size(), 0) {
     bool has_end = false;
     for (std::uint32_t s = 0; s < n.size(); ++s) {
@@ -133,7 +135,9 @@ class determiniser {
     }
     name_of(set);
     for (std::uint32_t s = 0; s < out_.states(); ++s) {
-      out_.runs[s] = runs_of(*sets_[s]);
+      const auto begin = sets_.begin() + static_cast<std::ptrdiff_t>(s == 0 ? 0 : set_ends_[s - 1]);
+      set.assign(begin, sets_.begin() + static_cast<std::ptrdiff_t>(set_ends_[s]));
+      out_.runs[s] = runs_of(set);
       left_.check_positions(members_ += out_.runs[s].size());
     }
     return std::move(out_);
@@ -162,23 +166,24 @@ class determiniser {
       }
     }
   }
-  const numbers& closure(std::uint32_t s) {
-    if (has_closure_[s] == 0) {
-      has_closure_[s] = 1;
+  [[nodiscard]] std::span<const std::uint32_t> closure(std::uint32_t s) {
+    auto& [begin, end] = closures_[s];
+    if (begin == dead_state) {
+      begin = static_cast<std::uint32_t>(closed_.size());
       bool is_end = false;
-      numbers& into = closures_[s];
       walk(s, 0, [&](std::uint32_t q) {
         if (!n_.runs(q).empty()) {
-          into.push_back(q);
+          closed_.push_back(q);
         }
         is_end = is_end || ends_[q] != 0;
       });
       if (is_end) {
-        into.push_back(final_);
+        closed_.push_back(final_);
       }
-      left_.check_positions(members_ += into.size());
+      end = static_cast<std::uint32_t>(closed_.size());
+      left_.check_positions(members_ += end - begin);
     }
-    return closures_[s];
+    return std::span(closed_).subspan(begin, end - begin);
   }
   std::uint32_t name_of(numbers& set) {
     std::sort(set.begin(), set.end());
@@ -186,14 +191,17 @@ class determiniser {
     if (any_ != dead_state && std::binary_search(set.begin(), set.end(), any_)) {
       set = {std::min(any_, final_), std::max(any_, final_)};
     }
-    const auto [at, is_new] = names_.try_emplace(set, static_cast<std::uint32_t>(out_.states()));
-    if (is_new) {
-      sets_.push_back(&at->first);
+    std::uint32_t& name =
+        set.size() == 1 ? alone_[set[0]] : names_.try_emplace(set, dead_state).first->second;
+    if (name == dead_state) {
+      name = static_cast<std::uint32_t>(out_.states());
       add_state(out_, std::binary_search(set.begin(), set.end(), final_));
       left_.check_states(out_.states());
       left_.check_positions(members_ += set.size());
+      sets_.insert(sets_.end(), set.begin(), set.end());
+      set_ends_.push_back(sets_.size());
     }
-    return at->second;
+    return name;
   }
   // The state after all of `targets`, sorted.
   std::uint32_t state_after(const numbers& targets) {
@@ -201,19 +209,55 @@ class determiniser {
     if (found != by_targets_.end()) {
       return found->second;
     }
-    numbers set;
+    set_.clear();
     for (const std::uint32_t t : targets) {
-      const numbers& c = closure(t);
-      set.insert(set.end(), c.begin(), c.end());
+      const std::span<const std::uint32_t> closed = closure(t);
+      set_.insert(set_.end(), closed.begin(), closed.end());
     }
-    left_.spend(4 * set.size());
-    const std::uint32_t name = name_of(set);
+    left_.spend(4 * set_.size());
+    const std::uint32_t name = name_of(set_);
     left_.check_positions(members_ += targets.size());
     by_targets_.emplace(targets, name);
     return name;
   }
-  // Sweeps over the sorted bounds of the runs of a set.
+  // The state after one target alone, as most are: no set is looked up again.
+  std::uint32_t state_after(std::uint32_t target) {
+    if (after_one_[target] == dead_state) {
+      const std::span<const std::uint32_t> closed = closure(target);
+      set_.assign(closed.begin(), closed.end());
+      left_.spend(4 * set_.size());
+      after_one_[target] = name_of(set_);
+    }
+    return after_one_[target];
+  }
+  // Whether runs ascend and are disjoint.
+  static bool is_ordered(const std::vector<run>& runs) {
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      if (runs[i].first <= runs[i - 1].last) {
+        return false;
+      }
+    }
+    return true;
+  }
+  // Sweeps over the sorted bounds of the runs of a set, unless one member alone has runs in order.
   std::vector<run> runs_of(const numbers& set) {
+    const std::uint32_t* only = nullptr;
+    std::size_t movers = 0;
+    for (const std::uint32_t& q : set) {
+      only = n_.runs(q).empty() ? only : &q;
+      movers += n_.runs(q).empty() ? 0 : 1;
+    }
+    if (movers == 1 && is_ordered(n_.runs(*only))) {
+      const std::uint32_t from = *only;
+      std::vector<run> runs;
+      runs.reserve(n_.runs(from).size());
+      left_.spend(8 * n_.runs(from).size() + 8);
+      for (const run& r : n_.runs(from)) {
+        runs.push_back({r.first, r.last, state_after(r.next)});
+      }
+      join(runs);
+      return runs;
+    }
     moves_.clear();
     bounds_.clear();
     for (const std::uint32_t q : set) {
@@ -251,7 +295,7 @@ class determiniser {
       targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
       if (targets != last_targets) {
         last_targets = targets;
-        name = state_after(targets);
+        name = targets.size() == 1 ? state_after(targets[0]) : state_after(targets);
       }
       runs.push_back({bounds_[i], bounds_[i + 1] - 1, name});
     }
@@ -263,15 +307,19 @@ class determiniser {
   budget& left_;
   std::uint32_t final_;
   std::uint32_t any_;
-  std::vector<numbers> closures_;
-  std::vector<std::uint8_t> has_closure_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> closures_;  // parts of `closed_`
+  numbers closed_;
+  numbers set_;  // the set that is being made
   std::vector<std::uint32_t> stamp_;
+  numbers alone_;                   // the name of the set of one state
+  numbers after_one_;               // the name of the set after one target
   std::vector<std::uint8_t> ends_;  // whether the end is reached behind the last symbol
   std::uint32_t now_ = 0;
   numbers todo_;
   std::unordered_map<numbers, std::uint32_t, hash_of_numbers> names_;
   std::unordered_map<numbers, std::uint32_t, hash_of_numbers> by_targets_;
-  std::vector<const numbers*> sets_;
+  numbers sets_;                       // one after the other
+  std::vector<std::size_t> set_ends_;  // [states]
   std::vector<run> moves_;
   numbers bounds_;
   std::size_t members_ = 0;

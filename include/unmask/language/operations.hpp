@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -53,6 +55,31 @@ struct hash_of_numbers {
   }
 };
 
+/// Entries by a number of each, in one array.
+template <class Entry>
+class grouped {
+ public:
+  grouped(std::size_t groups, const std::vector<Entry>& entries, const auto& group_of)
+      : ends_(groups + 1, 0)
+      , entries_(entries.size()) {
+    for (const Entry& e : entries) {
+      ++ends_[group_of(e) + 1];
+    }
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    std::vector<std::size_t> at(ends_.begin(), ends_.end() - 1);
+    for (const Entry& e : entries) {
+      entries_[at[group_of(e)]++] = e;
+    }
+  }
+  [[nodiscard]] std::span<const Entry> operator[](std::size_t group) const {
+    return std::span(entries_).subspan(ends_[group], ends_[group + 1] - ends_[group]);
+  }
+
+ private:
+  std::vector<std::size_t> ends_;
+  std::vector<Entry> entries_;
+};
+
 /// The states that are reached and lead to acceptance, in breadth-first order: of two automata that
 /// differ in names only the results are equal.
 [[nodiscard]] inline automaton trim(const automaton& a, budget& left) {
@@ -60,15 +87,14 @@ struct hash_of_numbers {
     return {};
   }
   const std::size_t states = a.states();
-  std::vector<std::vector<std::uint32_t>> into(states);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> moves;  // to, from
   for (std::uint32_t s = 0; s < states; ++s) {
     left.spend(a.runs[s].size() + 1);
     for (const run& r : a.runs[s]) {
-      if (into[r.next].empty() || into[r.next].back() != s) {
-        into[r.next].push_back(s);
-      }
+      moves.emplace_back(r.next, s);
     }
   }
+  const grouped into(states, moves, [](const auto& m) { return m.first; });
   std::vector<std::uint8_t> is_live(a.accepting);
   std::vector<std::uint32_t> todo;
   for (std::uint32_t s = 0; s < states; ++s) {
@@ -80,7 +106,7 @@ struct hash_of_numbers {
     const std::uint32_t s = todo.back();
     todo.pop_back();
     left.spend();
-    for (const std::uint32_t p : into[s]) {
+    for (const auto& [to, p] : into[s]) {
       if (is_live[p] == 0) {
         is_live[p] = 1;
         todo.push_back(p);
@@ -193,26 +219,26 @@ class symbol_classes {
   struct move {
     std::uint32_t by;    // class of symbols
     std::uint32_t from;  // state
+    std::uint32_t to;
   };
-  std::vector<std::vector<move>> into(states);
+  std::vector<move> moves;
   {
     const symbol_classes classes(a, left);
     std::vector<std::uint32_t> seen(classes.count(), dead_state);
-    std::size_t moves = 0;
     for (std::uint32_t s = 0; s < states; ++s) {
       for (const run& r : a.runs[s]) {
         classes.for_each(r, [&](std::uint32_t c) {
           left.spend();
           if (seen[c] != s) {
             seen[c] = s;
-            into[r.next].push_back({c, s});
-            ++moves;
+            moves.push_back({c, s, r.next});
           }
         });
       }
-      left.check_positions(moves / 4);  // of 8 bytes
+      left.check_positions(moves.size() / 2);  // of 12 bytes, twice
     }
   }
+  const grouped into(states, moves, [](const move& m) { return m.to; });
   // Blocks of states are runs of `elements`; those that are marked stand first.
   std::vector<std::uint32_t> elements(states);
   std::vector<std::uint32_t> place(states);
@@ -271,8 +297,8 @@ class symbol_classes {
     work.pop_back();
     in.clear();
     for (std::uint32_t i = first[block]; i < past[block]; ++i) {
-      const std::vector<move>& moves = into[elements[i]];
-      in.insert(in.end(), moves.begin(), moves.end());
+      const std::span<const move> of = into[elements[i]];
+      in.insert(in.end(), of.begin(), of.end());
     }
     left.spend(4 * in.size() + 4);
     std::sort(in.begin(), in.end(), [](const move& p, const move& q) { return p.by < q.by; });

@@ -336,6 +336,7 @@ class schema_compiler : public schema_cases {
       }
       return found->second;
     };
+    std::map<std::pair<const automaton*, std::uint32_t>, std::uint32_t> copies;
     const state first(1 + (is_unique ? 1 : c.contains.size()), 0);
     n.link(space(n, n.text(from, "[")), at(first).before);
     for (std::size_t t = 0; t < todo.size(); ++t) {
@@ -375,7 +376,18 @@ class schema_compiler : public schema_cases {
           }
         }
         if (count_for(c, pick, i, then, obeys)) {
-          put_item(n, go, *value_of(obeys, turns), [&] { return at(then).after; });
+          const shared_automaton item = value_of(obeys, turns);
+          if (item->empty()) {
+            continue;
+          }
+          // Items with the same state after them are one copy.
+          const std::uint32_t after = at(then).after;
+          const auto [copy, is_new] = copies.try_emplace({item.get(), after}, dead_state);
+          if (is_new) {
+            copy->second = n.add();
+            put_item(n, copy->second, *item, [&] { return after; });
+          }
+          n.link(go, copy->second);
         }
       }
     }
