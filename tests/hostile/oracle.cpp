@@ -31,6 +31,7 @@ struct facts {
   bool draws = false;
   bool edits_rows = false;  ///< the best token of a row need not be the one committed
   bool stays = false;       ///< on full blocks, to edit them
+  bool leaves = false;      ///< blocks as they are
   bool has_budget = false;
   bool has_eos_stop = false;
   bool has_sequence_stop = false;
@@ -54,6 +55,7 @@ facts facts_of(const scenario& s) {
   f.edits_rows = names(s.policy, "temperature") || parts.logits_processors.count > 0;
   f.stays =
       names(s.policy, "edited_blocks") || names(s.policy, "remdm_loop") || f.checks || f.hides;
+  f.leaves = names(s.policy, "edited_blocks");
   f.has_budget = names(s.policy, "max_steps");
   f.has_sequence_stop = names(s.policy, "stop_sequence");
   f.has_eos_stop = names(s.policy, "stop_at_eos");
@@ -783,6 +785,9 @@ class sequence_oracle {
 
   /// Expected tokens that the end of a sequence fills in.
   void fill(const step_record& now) {
+    if (f_.leaves && now.report.end == ending::max_steps && now.report.masked > 0) {
+      return;
+    }
     if (now.report.end != ending::running && s_.model.eos_token != no_token &&
         (!f_.renoises || now.report.forwards == 0)) {
       for (index_t p = g_.prompt_length; p < g_.length; ++p) {

@@ -15,6 +15,19 @@ these(token_id first, token_id second = no_token, token_id third = no_token) {
 // The models by name. One that shares its type with others comes before the one without a
 // `checkpoint`, which is taken for the rest.
 inline constexpr known_model models[] = {
+    {.word = "model:d3llm",
+     .models = "d3LLM over LLaDA: certain tokens by entropy, several blocks at a time",
+     .text = "by_entropy + entropy_below(0.5) + block_pipeline(0.1, 1, 64, whole_canvas=true, "
+             "ends_at_eos=false) + stop_at_eos",
+     .block_length = 32,
+     .answer_length = 256,
+     .mask_token = 126336,
+     .eos_tokens = these(126081, 126348),
+     .proposes_mask = true,
+     .types = "llada",
+     .checkpoint = "d3llm",
+     .source = "hao-ai-lab/d3LLM e5bfcac, d3llm_LLaDA/d3llm_llada_generate_util.py",
+     .date = "2026-11-27"},
     {.word = "model:llada",
      .models = "LLaDA 8B and 1.5: 32 steps for each block",
      .text = "steps_per_block(32)",
@@ -114,19 +127,6 @@ inline constexpr known_model models[] = {
      .proposes_mask = true,
      .source = "mlx-vlm 0.7.10, models/llada2_moe/language.py",
      .date = "2026-11-28"},
-    {.word = "model:d3llm",
-     .models = "d3LLM over LLaDA: certain tokens by entropy, several blocks at a time",
-     .text = "by_entropy + entropy_below(0.5) + block_pipeline(0.1, 1, 64, whole_canvas=true, "
-             "ends_at_eos=false) + stop_at_eos",
-     .block_length = 32,
-     .answer_length = 256,
-     .mask_token = 126336,
-     .eos_tokens = these(126081, 126348),
-     .proposes_mask = true,
-     .types = "llada",
-     .checkpoint = "d3llm",
-     .source = "hao-ai-lab/d3LLM e5bfcac, d3llm_LLaDA/d3llm_llada_generate_util.py",
-     .date = "2026-11-27"},
     {.word = "model:diffucoder",
      .models = "DiffuCoder 7B: Dream's sampler at temperature 0.4, a token a step",
      .text = "by_entropy + timesteps(256) + single_block + temperature(0.4) + sampling + "

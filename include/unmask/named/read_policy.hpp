@@ -199,13 +199,14 @@ class policy_reader {
     std::string same;
     std::string near;
     std::string all;
-    const auto offer = [&](std::string_view name) {
+    const auto offer_as = [&](std::string_view name, std::string_view part, std::string_view like) {
       all += (all.empty() ? "" : ", ") + std::string(name);
       same = name == small ? small : same;
-      if (is_near(name, small)) {
+      if (is_near(part, like)) {
         near += (near.empty() ? "" : " or ") + std::string(name);
       }
     };
+    const auto offer = [&](std::string_view name) { offer_as(name, name, small); };
     for (const known_part& p : known_parts()) {
       offer(p.name);
     }
@@ -221,8 +222,9 @@ class policy_reader {
       near.clear();
     }
     for (const known_model& m : known_models()) {
+      const bool is_prefixed = small.size() > 6 && is_model;
       if (is_model || m.name() == small) {
-        offer(m.word);
+        offer_as(m.word, m.name(), is_prefixed ? std::string_view(small).substr(6) : small);
       }
     }
     fail(written.column,

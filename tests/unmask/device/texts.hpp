@@ -62,12 +62,12 @@ inline constexpr const char* decoded_texts[] = {
     "rho_eos(4, 0.5, 2, 0.3, 0.7, growth=linear)",
     "any_of(frechet(0.4), finish(0.5, 0.1), moving_threshold(0.5, 0.2)) + "
     "block_at_delimiter([1, 3], 0.1, 0.5)",
-    "position_frequency([1, 3], [0.2, 0.1], lambda=0.1) + "
     "by_entropy_and_distance(0.1) + entropy_below(0.4, 0.1) + sliding_block(6) + stop_at_eos",
     "any_of(threshold(0.4), block_deadline(3)) + seeded_blocks(true, true, 3)",
     "any_of(threshold(0.5), steps_per_block(3, true)) + edit_committed(0.3) + "
     "edited_blocks(2, true, true, 9)",
     "any_of(threshold(0.3), tokens_per_step(1)) + canvas(5, absorbing=true, draws=false)",
+    "position_frequency([1, 3], [0.2, 0.1], lambda=0.1) + "
     "any_of(entropy_below(1), ascending_step_size) + sliding_block(5)",
     "running_confidence(3, mode=cosine) + semi_autoregressive(whole_prefix=true)",
     "linear_position([1, 3], [0.2, 0.1], lambda=0.3) + remdm_loop(2, 0.5, 2) + single_block",

@@ -80,7 +80,7 @@ TEST(known_models, go_on_and_take_arguments) {
 TEST(known_models, are_suggested) {
   EXPECT_THAT(error_of("llada2_1"), HasSubstr("did you mean model:llada2_1?"));
   EXPECT_THAT(error_of("model:llada2_9"), HasSubstr("there is no model 'model:llada2_9': did you"));
-  EXPECT_THAT(error_of("model:what"), HasSubstr("there are model:llada, model:llada_moe"));
+  EXPECT_THAT(error_of("model:what"), HasSubstr("there are model:d3llm, model:llada"));
   EXPECT_THAT(error_of("model"), HasSubstr("model:llada"));
   EXPECT_THAT(error_of("model:"), HasSubstr("column 7: expected the name of a part"));
   EXPECT_THAT(error_of("model::llada"), HasSubstr("column 7"));

@@ -184,7 +184,8 @@ TEST(read_policy, names_what_is_wrong) {
       {"repetition(1.1)+threshold", {"did you mean repetition_penalty?"}},
       {"random+threshold", {"did you mean at_random?"}},
       {"entropy+timesteps",
-       {"did you mean by_entropy or entropy_bound or entropy_below or entropy_cache?"}},
+       {"did you mean by_entropy or by_entropy_and_distance or entropy_bound or entropy_below or "
+        "entropy_cache?"}},
       {"Threshold(0.9)", {"no part 'Threshold'", "did you mean threshold?"}},
       {"TokensPerStep(2)", {"did you mean tokens_per_step?"}},
       {"eos+threshold",
