@@ -151,3 +151,14 @@ def test_layers_are_named_where_they_are_asked():
     assert session.reads is None and not session.kept
     with pytest.raises(RuntimeError, match="next"):
         session.positions(0)
+
+
+def test_an_answer_is_a_row_of_a_table():
+    from unmask.tiny_llada import TinyLlada, decode
+
+    answer = decode(TinyLlada(), "threshold(0.9)", "J:age 27")
+    row = json.loads(json.dumps(answer._asdict()))
+    assert row["text"] == answer.text == '{"age":27}' and row["tokens"] == answer.tokens.tolist()
+    members = {name for name in dir(unmask.Report) if not name.startswith("_")}
+    assert set(row) == {"text", "tokens"} | members and row["end"] == answer.report.end.name
+    assert all(row[name] == getattr(answer.report, name) for name in members - {"end"})
