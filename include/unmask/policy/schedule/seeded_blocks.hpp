@@ -43,6 +43,7 @@ struct seeded_blocks {
       {"aligned", &seeded_blocks::aligned},
       {"sub_block", &seeded_blocks::sub_block, at_least(0)}};
 
+  /// Errors: std::invalid_argument for an engine without causal attention, with `causal`.
   void check_attention(const model_info& m) const {
     if (causal) {
       detail::check_attention(label.name, attention_kind::causal, m);
