@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whole methods by one word: each decodes, and those with a layer rule choose what is computed."""
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -177,3 +178,16 @@ def test_an_answer_is_a_row_of_a_table():
     members = {name for name in dir(unmask.Report) if not name.startswith("_")}
     assert set(row) == {"text", "tokens"} | members and row["end"] == answer.report.end.name
     assert all(row[name] == getattr(answer.report, name) for name in members - {"end"})
+
+
+def test_results_are_pickled():
+    from unmask.tiny_llada import TinyLlada, decode
+
+    answer = decode(TinyLlada(), "threshold(0.9)", "J:age 27")
+    again = pickle.loads(pickle.dumps(answer))
+    assert again._asdict() == answer._asdict() and repr(again.report) == repr(answer.report)
+    with pytest.raises(ValueError, match="a pickle without constraint_met"):
+        answer.report.__class__.__new__(unmask.Report).__setstate__(answer.report.__getstate__()[:-1])
+    one = unmask.Decoded(True, forwards=3, seconds=0.5)
+    again = pickle.loads(pickle.dumps(one))
+    assert repr(again) == repr(one) and again._asdict() == {"right": True, "forwards": 3, "segments": 3, "layer_positions": 0, "seconds": 0.5}

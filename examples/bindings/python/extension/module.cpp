@@ -16,6 +16,7 @@
 #include "models.hpp"
 #include "policy_parts.hpp"
 #include "read.hpp"
+#include "record.hpp"
 #include "repr.hpp"
 #include "requirements.hpp"
 #include "session.hpp"
@@ -295,8 +296,8 @@ void bind_values(nb::module_& m) {
               "Whether every layer computes all positions of the next pass.");
 
   using unmask::sequence_report;
-  nb::class_<sequence_report>(m, "Report", "Report of one sequence so far.")
-      .def_ro("end", &sequence_report::end)
+  nb::class_<sequence_report> report(m, "Report", "Report of one sequence so far.");
+  report.def_ro("end", &sequence_report::end)
       .def_ro("forwards", &sequence_report::forwards, "Forward passes supplied.")
       .def_ro("committed", &sequence_report::committed, "Tokens committed by decisions.")
       .def_ro("committed_prefix",
@@ -332,6 +333,25 @@ void bind_values(nb::module_& m) {
       .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__",
            [](const sequence_report& r) { return "Report(Ending." + to_string(r) + ")"; });
+  bind_record(report, [](auto& r, const auto& use) {
+    use("end", r.end);
+    use("forwards", r.forwards);
+    use("committed", r.committed);
+    use("committed_prefix", r.committed_prefix);
+    use("answer_end", r.answer_end);
+    use("masked", r.masked);
+    use("rewritten", r.rewritten);
+    use("forced", r.forced);
+    use("invalid_rows", r.invalid_rows);
+    use("second_reads", r.second_reads);
+    use("last_commits", r.last_commits);
+    use("last_probabilities", r.last_probabilities);
+    use("last_moved", r.last_moved);
+    use("last_candidates", r.last_candidates);
+    use("refused", r.refused);
+    use("filled", r.filled);
+    use("constraint_met", r.constraint_met);
+  });
 
   using unmask::candidate_entry;
   using unmask::commit_entry;

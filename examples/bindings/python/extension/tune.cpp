@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arguments.hpp"
+#include "record.hpp"
 #include "repr.hpp"
 
 namespace unmask_python {
@@ -117,7 +118,8 @@ constexpr const char* tune_arguments =
 }  // namespace
 
 void bind_tune(nb::module_& m) {
-  nb::class_<decoded>(m, "Decoded", "Result of one problem, for tune().")
+  nb::class_<decoded> result(m, "Decoded", "Result of one problem, for tune().");
+  result
       .def(
           "__init__",
           [](decoded* self,
@@ -149,6 +151,13 @@ void bind_tune(nb::module_& m) {
                      std::pair("layer_positions", d.layer_positions),
                      std::pair("seconds", d.seconds));
       });
+  bind_record(result, [](auto& d, const auto& use) {
+    use("right", d.right);
+    use("forwards", d.forwards);
+    use("segments", d.segments);
+    use("layer_positions", d.layer_positions);
+    use("seconds", d.seconds);
+  });
 
   nb::class_<point>(m, "OperatingPoint", "A policy with its results on a set of problems.")
       .def_ro("policy", &point::policy, "Its text.")

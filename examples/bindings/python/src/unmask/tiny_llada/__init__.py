@@ -17,7 +17,6 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._record import as_dict
 from .._unmask import Commit, Constraint, Field, Probability, Report, Session, Vocabulary
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
@@ -205,7 +204,7 @@ class Answer:
 
     def _asdict(self) -> dict[str, Any]:
         """Text, tokens and the members of the report: a row for pandas.DataFrame, and JSON."""
-        return {"text": self.text, "tokens": self.tokens.tolist(), **as_dict(self.report)}
+        return {"text": self.text, "tokens": self.tokens.tolist(), **self.report._asdict()}
 
 
 def decode(
