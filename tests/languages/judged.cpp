@@ -129,6 +129,10 @@ int main() {
       options.unicode_escapes = flags.find('u') != std::string::npos;
       options.closed_objects = flags.find('o') == std::string::npos;
       options.integer_fractions = flags.find('i') != std::string::npos;
+      if (flags.find('d') != std::string::npos) {  // deep
+        options.any_depth = 6;
+        options.recursion = 5;
+      }
       got = unmask::language::compile_schema(source, options);
     } else if (kind == "tag") {
       got = unmask::language::compile_structural_tag(source);

@@ -39,6 +39,15 @@ struct known_format {
   bool is_exact = false;  ///< Whether it is the whole format, so that `not` may be kept.
 };
 
+/// Regular expressions that every engine reads: characters, classes, groups in no group, counts.
+[[nodiscard]] inline std::string regular_expressions() {
+  const std::string one = "([A-Za-z0-9_ @:,;/-]|\\.|\\\\[dDwWsS.]|"
+                          "\\[\\^?(a-z|A-Z|0-9|[A-Za-z0-9_.])+-?\\])";
+  const std::string times = "([*+?]|\\{([1-9]|[0-9],[1-9][0-9]|[0-9],)\\})?";
+  const std::string group = "\\((\\?:)?(" + one + times + ")+(\\|(" + one + times + ")+)*\\)";
+  return "\\^?((" + one + "|" + group + ")" + times + ")*\\$?";
+}
+
 [[nodiscard]] inline const std::map<std::string, known_format, std::less<>>& known_formats() {
   static const std::map<std::string, known_format, std::less<>> all = [] {
     const std::string day =
@@ -96,9 +105,7 @@ struct known_format {
         {"uri-template", {"(https?://" + host + ")?(/(" + no_colon + "|" + braces + ")+)+", false}},
         {"json-pointer", {pointer, true}},
         {"relative-json-pointer", {"(0|[1-9][0-9]*)(#|" + pointer + ")", true}},
-        {"regex",
-         {"\\^?([A-Za-z0-9_ -]|\\.[*+?]?|\\\\[dDwWsS][*+?]?|\\[[A-Za-z0-9_]+\\][*+?]?)*\\$?",
-          false}},
+        {"regex", {regular_expressions(), false}},
         {"byte",
          {"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?",
           false}},
