@@ -42,7 +42,7 @@ struct seeded_blocks {
       {"causal", &seeded_blocks::causal},
       {"aligned", &seeded_blocks::aligned},
       {"sub_block", &seeded_blocks::sub_block, at_least(0)}};
-
+  /// Refuses a model that runs no causal segments, if the passes that store are causal.
   void check_attention(const model_info& m) const {
     if (causal) {
       detail::check_attention(label.name, attention_kind::causal, m);
