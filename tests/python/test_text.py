@@ -66,8 +66,9 @@ def test_parts_of_a_bad_text(policy, says):
 @pytest.mark.parametrize(
     "policy, expected",
     [
-        ("canvas", dict(steps=48, coldest=0.4, hottest=0.8, stable_steps=1, certain=0.005)),
-        ("by_entropy + canvas(12, 0.3, certain=1e-3)", dict(steps=12, coldest=0.3, hottest=0.8, stable_steps=1, certain=1e-3)),
+        ("canvas", dict(steps=48, coldest=0.4, hottest=0.8, stable_steps=1, certain=0.005, absorbing=False, draws=True)),
+        ("by_entropy + canvas(12, 0.3, certain=1e-3, draws=false)",
+         dict(steps=12, coldest=0.3, hottest=0.8, stable_steps=1, certain=1e-3, absorbing=False, draws=False)),
         ("threshold(0.9)", None),
     ],
 )  # fmt: skip

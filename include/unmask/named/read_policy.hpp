@@ -496,6 +496,7 @@ UNMASK_LIBRARY std::string describe_models() {
     text += m.block_length > 0 ? "blocks of " + std::to_string(m.block_length) : "one block";
     text += ", answer of " + std::to_string(m.answer_length);
     text += m.whole_blocks ? " in whole blocks" : "";
+    text += m.beyond > 0 ? ", decodes " + std::to_string(m.beyond) + " positions beyond it" : "";
     text += m.mask_token != no_token ? ", mask token " + std::to_string(m.mask_token) : "";
     const char* before = ", EOS token ";
     for (const token_id eos : m.eos_tokens) {

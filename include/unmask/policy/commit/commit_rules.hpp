@@ -62,8 +62,8 @@ static_assert(commit_rule<tokens_per_step>);
 ///
 /// Range: steps >= 1, for each block.
 /// Example: `steps_per_block(2)`, confidences 0.5 0.95 0.6: commits 0.95 0.6.
-/// Example: `steps_per_block(2, whole_block=true)`, blocks of 6, confidences 0.5 0.95 0.6 0.7:
-/// commits 0.95 0.7 0.6.
+/// Example: `steps_per_block(2, whole_block=true) + semi_autoregressive(aligned=true)`, prompt x,
+/// rows a60 b70 c90 d80 e70, blocks of 4: `_bc__` `abc__` `abcde`.
 /// Source: S. Nie et al., Large language diffusion models (2025), appendix B (the schedule of its
 /// sampler); LLaDA2.0 and SDAR divide the block length.
 struct steps_per_block {

@@ -131,7 +131,7 @@ struct edited_blocks {
       return;
     }
     next.score = q.block(s.block);
-    next.freeze = {0, next.score.first};
+    next.freeze = {0, math::min(next.score.first, q.committed_prefix)};
     next.first_block = s.block;
     next.last_block = s.block + 1;
     next.forced = 1;
