@@ -451,6 +451,7 @@ class grammar_compiler {
     throw refused("the option `recursion` must be at least 1, got 0");
   }
   check_utf8(grammar, "the grammar");
+  check_utf8(root, "the option `root`");
   const std::vector<grammar_rule> rules = grammar_reader(grammar, left).read(root);
   return grammar_compiler(rules, recursion, left).compile();
 }
