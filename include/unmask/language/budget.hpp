@@ -75,6 +75,23 @@ class budget {
   std::size_t spent_ = 0;
 };
 
+/// A message on one line: control characters, which names of the user may have, are escaped.
+[[nodiscard]] inline std::string one_line(const std::string& message) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string out;
+  for (const char c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += "\\u00";
+      out += digits[byte >> 4U];
+      out += digits[byte & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 /// Calls compile(budget), and makes a value of what it returns or throws.
 template <class Compile>
 [[nodiscard]] compiled guarded(const compile_limits& limits, const Compile& compile) {
@@ -84,6 +101,7 @@ template <class Compile>
     out.bytes = compile(left);
   } catch (const refused& error) {
     out.refused = error.why();
+    out.refused->message = one_line(out.refused->message);
   } catch (const std::bad_alloc&) {
     out.refused = refusal{"there is not enough memory", "", 0};
   }

@@ -245,7 +245,7 @@ class determiniser {
     std::size_t movers = 0;
     for (const std::uint32_t& q : set) {
       only = n_.runs(q).empty() ? only : &q;
-      movers += n_.runs(q).empty() ? 0 : 1;
+      movers = n_.runs(q).empty() ? movers : movers + 1;
     }
     if (movers == 1 && is_ordered(n_.runs(*only))) {
       const std::uint32_t from = *only;

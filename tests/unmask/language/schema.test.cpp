@@ -202,7 +202,14 @@ TEST(schema, is_refused_with_the_place) {
 TEST(schema, has_the_usual_regular_expressions_as_a_format) {
   check({R"({"type":"string","format":"regex"})",
          {R"("^[a-zA-Z0-9_]{3,16}$")", R"x("a+b*(?:c|d?)\\.\\d{2}")x", R"("")", R"("^[^a-z-]+$")"},
-         {R"x("(")x", R"("a**")", R"("[z")", R"("a{3,2}")", R"("*")", R"("[]")", R"x("a|)")x", R"("\\q")"}});
+         {R"x("(")x",
+          R"("a**")",
+          R"("[z")",
+          R"("a{3,2}")",
+          R"("*")",
+          R"("[]")",
+          R"x("a|)")x",
+          R"("\\q")"}});
 }
 
 }  // namespace
