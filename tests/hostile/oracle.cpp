@@ -508,7 +508,9 @@ class sequence_oracle {
       const bool has_part =
           e.outcome != candidate_outcome::invalid && e.outcome != candidate_outcome::forced &&
           e.outcome != candidate_outcome::refused && e.outcome != candidate_outcome::filled;
-      expect(has_part ? e.part >= 0 && e.part < f_.parts : e.part == -1,
+      const bool is_absorbed = f_.renoises && e.outcome == candidate_outcome::excluded;
+      expect(has_part ? (e.part >= 0 && e.part < f_.parts) || (is_absorbed && e.part == -1)
+                      : e.part == -1,
              "part of a candidate",
              std::to_string(e.part) + " at position " + std::to_string(e.position));
       expect(e.token >= 0 && e.token < s_.model.vocab,

@@ -74,13 +74,10 @@ struct seeded_blocks {
       s.stored = begins;
       return;
     }
-    next.score = block;
     const index_t first = q.first_masked_in(block);
-    if (sub_block > 0) {
-      const index_t part = begins + (first - begins) / sub_block * sub_block;
-      next.score = {math::max(part, block.first),
-                    sub_block < block.last - part ? part + sub_block : block.last};
-    }
+    const index_t part = sub_block > 0 ? begins + (first - begins) / sub_block * sub_block : begins;
+    next.score = {first,
+                  sub_block > 0 && sub_block < block.last - part ? part + sub_block : block.last};
     const index_t row = math::max(first - next.logits_shift, index_t{0});
     next.query = {math::min(s.stored, row), block.last};
     next.keys = {0, block.last};
