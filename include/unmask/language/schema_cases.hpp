@@ -103,6 +103,7 @@ class schema_cases : public schema_check {
  protected:
   static constexpr std::size_t most_cases = 2000;
   static constexpr int most_levels = 60;
+  static constexpr int most_levels_of_names = 4;
 
   /// The cases of a conjunction.
   [[nodiscard]] value_cases cases_of(const conjunction& all) {
@@ -114,12 +115,16 @@ class schema_cases : public schema_check {
   }
   /// Strings that obey, over code points.
   [[nodiscard]] automaton texts_of(const conjunction& all) {
+    if (++levels_of_names_ > most_levels_of_names) {
+      document_.refuse(all[0].schema, "`propertyNames` lead to others over 4 deep");
+    }
     automaton out;
     for (const value_case& c : cases_of(all)) {
       if ((c.kinds & string_kind) != 0) {
         out = product(out, texts_of(c, all), combination::either, left_);
       }
     }
+    --levels_of_names_;
     return out;
   }
   /// Strings of a case, over code points.
@@ -920,6 +925,7 @@ class schema_cases : public schema_check {
   }
 
   std::size_t weight_ = 0;
+  int levels_of_names_ = 0;
 };
 
 }  // namespace UNMASK_NAMESPACE::detail::languages

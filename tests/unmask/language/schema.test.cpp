@@ -212,5 +212,13 @@ TEST(schema, has_the_usual_regular_expressions_as_a_format) {
           R"("\\q")"}});
 }
 
+TEST(schema, has_no_names_whose_schema_is_the_whole) {
+  const compiled got = compile_schema(R"({"not":{"propertyNames":{"not":{"$ref":"#"}}}})");
+  ASSERT_FALSE(got);
+  EXPECT_NE(got.refused->message.find("`propertyNames` lead to others over 4 deep"),
+            std::string::npos)
+      << got.refused->message;
+}
+
 }  // namespace
 }  // namespace unmask::testing::schema_test
