@@ -166,3 +166,14 @@ def test_models_are_their_policies():
     assert llada2_1.length(10, 5) == 32 and llada2_1.length(10) == 2080
     assert unmask.model_of("qwen2") is None and unmask.find_model("none") is None
     assert unmask.find_model("diffusion_gemma").mask_token is None
+
+
+def test_an_answer_is_a_row_of_a_table():
+    from unmask.tiny_llada import TinyLlada, decode
+
+    answer = decode(TinyLlada(), "threshold(0.9)", "J:age 27")
+    row = json.loads(json.dumps(answer._asdict()))
+    assert row["text"] == answer.text == '{"age":27}' and row["tokens"] == answer.tokens.tolist()
+    members = {name for name in dir(unmask.Report) if not name.startswith("_")}
+    assert set(row) == {"text", "tokens"} | members and row["end"] == answer.report.end.name
+    assert all(row[name] == getattr(answer.report, name) for name in members - {"end"})

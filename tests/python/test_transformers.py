@@ -392,6 +392,17 @@ def test_arguments_of_the_model_are_a_dictionary(bert):
     assert seen[0] == {"color": 3} and seen[-1] == {}
 
 
+def test_rows_of_a_table(llada):
+    import json
+
+    model, _ = llada
+    out = generate(model, torch.tensor([[2] * 12, [3] * 12]), "threshold(0.9)", max_new_tokens=8, mask_token_id=0, vocab_size=98)
+    rows = json.loads(json.dumps(out.rows()))
+    assert [row["tokens"] for row in rows] == out.sequences.tolist() and [row["answer_end"] for row in rows] == out.answer_ends
+    for row, report in zip(rows, out.reports):
+        assert row["end"] == report.end.name and row["forwards"] == report.forwards and row["committed"] == report.committed
+
+
 def test_a_list_of_eos_tokens(llada):
     model, tokenizer = llada
     (line,) = references(1)

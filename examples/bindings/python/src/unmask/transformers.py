@@ -19,6 +19,7 @@ from typing import Any, Callable, Mapping, ParamSpec, Sequence, TypeVar
 import torch
 
 from . import _models, _text
+from ._record import as_dict
 from ._unmask import Commit, Constraint, Field, Report, Session
 
 _REFUSED = {
@@ -46,6 +47,11 @@ class Generated:
     reports: list[Report]
     forwards: int
     answer_ends: list[int]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for each row, for pandas.DataFrame and JSON: its tokens, the end of its answer, the members of its report."""
+        return [{"tokens": tokens, "answer_end": end, **{n: v for n, v in as_dict(report).items() if n != "answer_end"}}
+                for tokens, end, report in zip(self.sequences.tolist(), self.answer_ends, self.reports)]
 
     @property
     def tokens_per_forward(self) -> float:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .._record import as_dict
 from .._unmask import Commit, Constraint, Field, Probability, Report, Session, Vocabulary
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
@@ -201,6 +202,10 @@ class Answer:
     text: str
     tokens: np.ndarray
     report: Report
+
+    def _asdict(self) -> dict[str, Any]:
+        """Text, tokens and the members of the report: a row for pandas.DataFrame, and JSON."""
+        return {"text": self.text, "tokens": self.tokens.tolist(), **as_dict(self.report)}
 
 
 def decode(
