@@ -19,7 +19,6 @@ from typing import Any, Callable, Mapping, ParamSpec, Sequence, TypeVar
 import torch
 
 from . import _models, _text
-from ._record import as_dict
 from ._unmask import Commit, Constraint, Field, Report, Session
 
 _REFUSED = {

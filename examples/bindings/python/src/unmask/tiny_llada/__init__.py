@@ -17,7 +17,6 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .._record import as_dict
 from .._unmask import Commit, Constraint, Field, Probability, Report, Session, Vocabulary
 
 MASK, END, BEGIN, FIRST = 0, 1, 2, 3  # then printable ASCII from 32 on
