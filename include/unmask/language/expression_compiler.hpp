@@ -132,11 +132,12 @@ class expression_compiler {
     const bool is_copied = has_counts && !tree.has_anchors && part.is != kind::characters;
     automaton copy;
     std::uint32_t least = tree.least;
+    std::uint32_t most = tree.most;
     if (is_copied) {
       copy = expression_compiler(left_).compile(part, false);
-      drop_empty(copy, least);
+      drop_empty(copy, least, most);
     }
-    return languages::repeat(nfa_, from, least, tree.most, [&](std::uint32_t behind) {
+    return languages::repeat(nfa_, from, least, most, [&](std::uint32_t behind) {
       if (!is_copied) {
         return build(part, behind);
       }

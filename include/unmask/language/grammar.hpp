@@ -16,7 +16,7 @@ struct grammar_options {
   std::string_view root = "root";
   /// Rules that lead to themselves are entered so many times, one in the other; at least 1. A rule
   /// that leads to itself at its beginning only, or at its end only, repeats without a bound.
-  std::uint32_t recursion = 4;
+  std::uint32_t recursion = 3;
 };
 
 /// Compiles a grammar in the notation of llama.cpp (GBNF), which is also the EBNF of xgrammar, and

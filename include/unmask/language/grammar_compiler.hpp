@@ -422,8 +422,9 @@ class grammar_compiler {
     inner.link(build(inner, part, start, false, false), final);
     automaton copy = smallest(inner, start, final, left_);
     std::uint32_t least = node.least;
-    drop_empty(copy, least);
-    return repeat(n, from, least, node.most, [&](std::uint32_t behind) {
+    std::uint32_t most = node.most;
+    drop_empty(copy, least, most);
+    return repeat(n, from, least, most, [&](std::uint32_t behind) {
       const std::uint32_t to = n.add();
       n.put(copy, behind, to);
       return to;

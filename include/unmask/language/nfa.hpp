@@ -351,10 +351,14 @@ repeat(nfa& n, std::uint32_t from, std::uint32_t least, std::uint32_t most, cons
 }
 
 /// Takes the empty string from a part that repeats `least` to `most` times; `least` is then 0 where
-/// it was there. The same language, with fewer ways to read it.
-inline void drop_empty(automaton& part, std::uint32_t& least) {
+/// it was there, and `most`, too, where nothing else was. The same language, with fewer ways to
+/// read it. The automaton is a smallest one.
+inline void drop_empty(automaton& part, std::uint32_t& least, std::uint32_t& most) {
   if (!part.empty() && part.accepting[part.start] != 0) {
     least = 0;
+    if (part.runs[part.start].empty()) {
+      most = 0;
+    }
     const std::uint32_t start = add_state(part);
     part.runs[start] = part.runs[part.start];
     part.start = start;

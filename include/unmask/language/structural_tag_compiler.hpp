@@ -56,21 +56,21 @@ class structural_tag_compiler {
     const std::uint32_t start = nfa_.add();
     const std::uint32_t final = nfa_.add();
     const place root{"", tag};
-    if (tag.is_object() && tag.find("type") != nullptr) {
-      check(root.at("type"),
-            tag.find("type")->is_string() && tag.find("type")->text == "structural_tag",
-            "must be \"structural_tag\"");
+    if (const json_value* const type = given(root, "type")) {
+      check_value(root.at("type"),
+                  type->is_string() && type->text == "structural_tag",
+                  "must be \"structural_tag\"");
     }
     std::uint32_t end = 0;
-    if (tag.find("format") != nullptr) {
+    if (given(root, "format") != nullptr) {
       members(root, {"type", "format"});
       end = build(root.at("format"), start, {});
     } else {
-      check(root,
-            tag.find("structures") != nullptr && tag.find("triggers") != nullptr,
-            "must be an object with `format`, or with `structures` and `triggers`");
-      members(root, {"type", "structures", "triggers"});
-      end = dispatch(root, "structures", start, {}, false, true);
+      check_value(root,
+                  given(root, "structures") != nullptr && given(root, "triggers") != nullptr,
+                  "must be an object with `format`, or with `structures` and `triggers`");
+      members(root, {"type", "structures", "triggers", "at_least_one"});
+      end = tags(root, "structures", start, {}, false);
     }
     nfa_.link(end, final);
     automaton out = smallest(nfa_, start, final, left_);
@@ -109,6 +109,28 @@ class structural_tag_compiler {
       refuse(at, why);
     }
   }
+  static void check_value(const place& at, bool holds, const std::string& rule) {
+    if (!holds) {
+      refuse(at, rule + ", got " + shown(at.value));
+    }
+  }
+  // The beginning of a value, in whole characters.
+  static std::string shown(const json_value& value) {
+    std::string text = json_text_of(value);
+    std::size_t end = 80;
+    if (text.size() <= end) {
+      return text;
+    }
+    while ((static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) {
+      --end;
+    }
+    return text.substr(0, end) + "...";
+  }
+  // The member of that name; null means that it is not there.
+  static const json_value* given(const place& of, std::string_view name) {
+    const json_value* const value = of.value.find(name);
+    return value != nullptr && value->is != json_value::kind::null ? value : nullptr;
+  }
   // Refuses other members than these.
   static void members(const place& of, std::initializer_list<std::string_view> known) {
     for (const std::string& name : of.value.names) {
@@ -118,30 +140,31 @@ class structural_tag_compiler {
     }
   }
   static place required(const place& of, const std::string& name) {
-    check(of, of.value.find(name) != nullptr, "needs the member `" + name + "`");
+    check_value(of, given(of, name) != nullptr, "needs the member `" + name + "`");
     return of.at(name);
   }
   static const std::string& string(const place& at) {
-    check(at, at.value.is_string(), "must be a text");
+    check_value(at, at.value.is_string(), "must be a text");
     return at.value.text;
   }
   static bool flag(const place& of, std::string_view name, bool otherwise) {
-    if (of.value.find(name) == nullptr) {
+    const json_value* const value = given(of, name);
+    if (value == nullptr) {
       return otherwise;
     }
-    check(of.at(name), of.value.find(name)->is_boolean(), "must be true or false");
-    return of.value.find(name)->truth;
+    check_value(of.at(name), value->is_boolean(), "must be true or false");
+    return value->truth;
   }
   static const place& list(const place& at) {
-    check(at, at.value.is_list() && !at.value.items.empty(), "must be a list that is not empty");
+    check_value(
+        at, at.value.is_list() && !at.value.items.empty(), "must be a list that is not empty");
     return at;
   }
   static texts strings(const place& of, std::string_view name) {
     texts out;
-    const json_value* const given = of.value.find(name);
-    if (given != nullptr) {
-      check(of.at(name), given->is_list(), "must be a list of texts");
-      for (std::size_t i = 0; i < given->items.size(); ++i) {
+    if (const json_value* const value = given(of, name)) {
+      check_value(of.at(name), value->is_list(), "must be a list of texts");
+      for (std::size_t i = 0; i < value->items.size(); ++i) {
         out.push_back(string(of.at(name).at(i)));
         check(of.at(name).at(i), !out.back().empty(), "must not be empty");
       }
@@ -154,11 +177,12 @@ class structural_tag_compiler {
     if (may_be_open && at.value.is_number() && digits == "-1") {
       return dead_state;
     }
-    check(at,
-          at.value.is_number() && digits.find_first_not_of("0123456789") == std::string::npos &&
-              digits.size() < 10,
-          may_be_open ? "must be a whole number under 10^9, or -1"
-                      : "must be a whole number under 10^9");
+    check_value(at,
+                at.value.is_number() &&
+                    digits.find_first_not_of("0123456789") == std::string::npos &&
+                    digits.size() < 10,
+                may_be_open ? "must be a whole number under 10^9, or -1"
+                            : "must be a whole number under 10^9");
     return static_cast<std::uint32_t>(std::stoul(digits));
   }
 
@@ -189,8 +213,8 @@ class structural_tag_compiler {
   // stands in.
   std::uint32_t build(const place& at, std::uint32_t from, const texts& ends) {
     left_.spend(64);
-    check(at, at.value.is_object(), "must be an object");
-    const bool is_tag = at.value.find("type") == nullptr && at.value.find("begin") != nullptr;
+    check_value(at, at.value.is_object(), "must be an object");
+    const bool is_tag = given(at, "type") == nullptr && given(at, "begin") != nullptr;
     const std::string type = is_tag ? "tag" : string(required(at, "type"));
     if (type == "const_string") {
       members(at, {"type", "value"});
@@ -201,16 +225,16 @@ class structural_tag_compiler {
     }
     if (type == "grammar") {
       members(at, {"type", "grammar"});
-      const place given = required(at, "grammar");
-      return at_place(given, [&] {
-        return put_codes(grammar_codes(string(given), "root", options_.recursion, left_), from);
+      const place text = required(at, "grammar");
+      return at_place(text, [&] {
+        return put_codes(grammar_codes(string(text), "root", options_.recursion, left_), from);
       });
     }
     if (type == "regex") {
       members(at, {"type", "pattern"});
-      const place given = required(at, "pattern");
-      return at_place(given, [&] {
-        return put_codes(expression_codes(string(given), false, false, left_), from);
+      const place text = required(at, "pattern");
+      return at_place(text, [&] {
+        return put_codes(expression_codes(string(text), false, false, left_), from);
       });
     }
     if (type == "any_text") {
@@ -237,11 +261,17 @@ class structural_tag_compiler {
       return repeated(content, from, least, most, ends);
     }
     if (type == "tag") {
-      members(at, {"type", "begin", "content", "end"});
-      return tag(at, nfa_.text(from, string(required(at, "begin"))));
+      return tag(at, nfa_.text(from, begin_of(at, false)), false);
     }
-    if (type == "triggered_tags" || type == "dispatch") {
-      return triggered(at, type, from, ends);
+    if (type == "triggered_tags") {
+      members(at, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
+      texts excludes = strings(at, "excludes");
+      excludes.insert(excludes.end(), ends.begin(), ends.end());
+      return tags(at, "tags", from, excludes, flag(at, "stop_after_first", false));
+    }
+    if (type == "dispatch") {
+      members(at, {"type", "rules", "loop", "excludes"});
+      return dispatch(at, "rules", from, strings(at, "excludes"), !flag(at, "loop", true), ends);
     }
     if (type == "tags_with_separator") {
       return separated(at, from);
@@ -261,22 +291,36 @@ class structural_tag_compiler {
     nfa_.link(build(content, start, ends), final);
     automaton part = smallest(nfa_, start, final, left_);
     nfa_ = std::move(outer);
-    drop_empty(part, least);
+    drop_empty(part, least, most);
     return repeat(nfa_, from, least, most, [&](std::uint32_t before) { return put(part, before); });
   }
+  // Members stand in the order of the schema, with `any_order`, too, and the options have at most
+  // one blank.
   std::uint32_t schema(const place& at, std::uint32_t from) {
-    members(at, {"type", "json_schema", "style", "any_order"});
-    if (at.value.find("style") != nullptr) {
-      check(at.at("style"), string(at.at("style")) == "json", "only \"json\" is supported");
+    members(at, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"});
+    if (given(at, "style") != nullptr) {
+      check_value(at.at("style"), string(at.at("style")) == "json", "only \"json\" is supported");
     }
-    check(at, !flag(at, "any_order", false), "`any_order` is not supported");
-    return schema_of(required(at, "json_schema"), from);
+    static_cast<void>(flag(at, "any_order", false));
+    if (given(at, "max_whitespace_cnt") != nullptr) {
+      check_value(at.at("max_whitespace_cnt"),
+                  number(at.at("max_whitespace_cnt"), false) > 0,
+                  "must be at least 1");
+    }
+    return schema_of(required(at, "json_schema"), from, strings(at, "excludes"));
   }
-  std::uint32_t schema_of(const place& at, std::uint32_t from) {
-    check(at, at.value.is_object() || at.value.is_boolean(), "must be a schema");
+  std::uint32_t schema_of(const place& at, std::uint32_t from, const texts& excludes) {
+    check_value(at, at.value.is_object() || at.value.is_boolean(), "must be a schema");
     return at_place(at, [&] {
       schema_document document(json_text_of(at.value), left_);
-      return put(schema_compiler(document, options_).compile(), from);
+      automaton made = schema_compiler(document, options_).compile();
+      if (!excludes.empty()) {
+        made = product(made,
+                       bytes_of(with(excludes, false), text_form::utf8, true, left_),
+                       combination::first_only,
+                       left_);
+      }
+      return put(made, from);
     });
   }
   std::uint32_t elements(const place& at, bool is_choice, std::uint32_t from, const texts& ends) {
@@ -299,65 +343,87 @@ class structural_tag_compiler {
     }
     return to;
   }
-  // The content and the end of a tag, or those of a structure of the older form.
-  std::uint32_t tag(const place& at, std::uint32_t from) {
-    const place given = required(at, "end");
+  // The text with which a tag begins, or a structure of the older form.
+  static const std::string& begin_of(const place& at, bool is_old) {
+    check_value(at, at.value.is_object(), "must be an object");
+    if (is_old) {
+      members(at, {"begin", "schema", "end"});
+    } else {
+      members(at, {"type", "begin", "content", "end"});
+      if (given(at, "type") != nullptr) {
+        check_value(at.at("type"), string(at.at("type")) == "tag", "must be \"tag\"");
+      }
+    }
+    return string(required(at, "begin"));
+  }
+  // Its content and its end.
+  std::uint32_t tag(const place& at, std::uint32_t from, bool is_old) {
+    const place end = required(at, "end");
     texts ends;
-    if (given.value.is_list()) {
-      for (std::size_t i = 0; i < list(given).value.items.size(); ++i) {
-        ends.push_back(string(given.at(i)));
+    if (end.value.is_list()) {
+      for (std::size_t i = 0; i < list(end).value.items.size(); ++i) {
+        ends.push_back(string(end.at(i)));
       }
     } else {
-      ends.push_back(string(given));
+      ends.push_back(string(end));
     }
     texts excludes = ends;
     std::erase(excludes, std::string());
-    const std::uint32_t behind = at.value.find("schema") != nullptr
-                                     ? schema_of(at.at("schema"), from)
-                                     : build(required(at, "content"), from, excludes);
+    std::uint32_t behind = 0;
+    if (!is_old) {
+      behind = build(required(at, "content"), from, excludes);
+    } else if (given(at, "schema") != nullptr) {
+      behind = schema_of(at.at("schema"), from, {});
+    } else {
+      json_value any;
+      any.is = json_value::kind::boolean;
+      any.truth = true;
+      behind = schema_of({at.pointer + "/schema", any}, from, {});
+    }
     const std::uint32_t to = nfa_.add();
-    for (const std::string& end : ends) {
-      nfa_.link(nfa_.text(behind, end), to);
+    for (const std::string& text : ends) {
+      nfa_.link(nfa_.text(behind, text), to);
     }
     return to;
   }
   std::uint32_t any_text(const place& at, std::uint32_t from, const texts& ends) {
     members(at, {"type", "excludes", "max_chars", "max_tokens"});
-    const json_value* const tokens = at.value.find("max_tokens");
-    if (tokens != nullptr && tokens->is != json_value::kind::null) {
+    if (given(at, "max_tokens") != nullptr) {
       refuse(at.at("max_tokens"), "a number of tokens is not kept: write `max_chars`");
     }
     texts excludes = strings(at, "excludes");
     excludes.insert(excludes.end(), ends.begin(), ends.end());
     automaton codes = free_text(excludes);
-    const json_value* const most = at.value.find("max_chars");
-    if (most != nullptr && most->is != json_value::kind::null) {
+    if (given(at, "max_chars") != nullptr) {
       codes = product(codes, up_to(number(at.at("max_chars"), false)), combination::both, left_);
     }
     return put_codes(codes, from);
   }
-  std::uint32_t
-  triggered(const place& at, const std::string& type, std::uint32_t from, const texts& ends) {
-    texts excludes = strings(at, "excludes");
-    if (type == "dispatch") {
-      members(at, {"type", "rules", "loop", "excludes"});
-      return dispatch(at, "rules", from, excludes, !flag(at, "loop", true), false, ends);
-    }
-    members(at, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"});
-    excludes.insert(excludes.end(), ends.begin(), ends.end());
-    const bool is_single = flag(at, "stop_after_first", false);
+  // Free text and the tags, or structures, that triggers begin.
+  std::uint32_t tags(const place& at,
+                     const std::string& name,
+                     std::uint32_t from,
+                     const texts& excludes,
+                     bool is_single) {
     if (!flag(at, "at_least_one", false)) {
-      return dispatch(at, "tags", from, excludes, is_single, false);
+      return dispatch(at, name, from, excludes, is_single);
     }
-    const place tags = list(required(at, "tags"));
+    const bool is_old = name == "structures";
+    const place parts = list(required(at, name));
+    const texts triggers = triggers_of(at);
     const std::uint32_t to = nfa_.add();
-    for (std::size_t i = 0; i < tags.value.items.size(); ++i) {
-      const std::uint32_t begin = nfa_.add();
-      nfa_.link(from, begin);
-      members(tags.at(i), {"type", "begin", "content", "end"});
-      nfa_.link(tag(tags.at(i), nfa_.text(begin, string(required(tags.at(i), "begin")))), to);
+    for (std::size_t i = 0; i < parts.value.items.size(); ++i) {
+      const std::string& begin = begin_of(parts.at(i), is_old);
+      static_cast<void>(trigger_of(parts.at(i), begin, triggers));
+      const std::uint32_t start = nfa_.add();
+      nfa_.link(from, start);
+      nfa_.link(tag(parts.at(i), nfa_.text(start, begin), is_old), to);
     }
-    return is_single ? to : dispatch(at, "tags", to, excludes, false, false);
+    return is_single ? to : dispatch(at, name, to, excludes, false);
+  }
+  static texts triggers_of(const place& at) {
+    static_cast<void>(list(required(at, "triggers")));
+    return strings(at, "triggers");
   }
   // Free text up to a trigger, the rest of what begins with it, and so on; then free text.
   std::uint32_t dispatch(const place& at,
@@ -365,20 +431,19 @@ class structural_tag_compiler {
                          std::uint32_t from,
                          const texts& excludes,
                          bool is_single,
-                         bool is_old,
                          const texts& ends = {}) {
     const place parts = list(required(at, name));
     texts triggers;
     if (name == "rules") {
       for (std::size_t i = 0; i < parts.value.items.size(); ++i) {
         const place rule = parts.at(i);
-        check(rule, rule.value.is_list() && rule.value.items.size() == 2, "must be [text, format]");
+        check_value(
+            rule, rule.value.is_list() && rule.value.items.size() == 2, "must be [text, format]");
         triggers.push_back(string(rule.at(std::size_t{0})));
         check(rule.at(std::size_t{0}), !triggers.back().empty(), "must not be empty");
       }
     } else {
-      list(required(at, "triggers"));
-      triggers = strings(at, "triggers");
+      triggers = triggers_of(at);
     }
     texts nowhere = triggers;
     nowhere.insert(nowhere.end(), excludes.begin(), excludes.end());
@@ -396,15 +461,10 @@ class structural_tag_compiler {
       if (name == "rules") {
         end = build(part.at(std::size_t{1}), after[i], ends);
       } else {
-        if (is_old) {
-          members(part, {"begin", "schema", "end"});
-          required(part, "schema");
-        } else {
-          members(part, {"type", "begin", "content", "end"});
-        }
-        const std::string& begin = string(required(part, "begin"));
+        const bool is_old = name == "structures";
+        const std::string& begin = begin_of(part, is_old);
         const std::size_t trigger = trigger_of(part, begin, triggers);
-        end = tag(part, nfa_.text(after[trigger], begin.substr(triggers[trigger].size())));
+        end = tag(part, nfa_.text(after[trigger], begin.substr(triggers[trigger].size())), is_old);
       }
       nfa_.link(end, is_single ? to : again);
     }
@@ -415,25 +475,26 @@ class structural_tag_compiler {
     std::size_t found = triggers.size();
     for (std::size_t t = 0; t < triggers.size(); ++t) {
       if (begin.starts_with(triggers[t])) {
-        check(part.at("begin"), found == triggers.size(), "begins with several of `triggers`");
+        check_value(
+            part.at("begin"), found == triggers.size(), "begins with several of `triggers`");
         found = t;
       }
     }
-    check(part.at("begin"), found < triggers.size(), "must begin with one of `triggers`");
+    check_value(part.at("begin"), found < triggers.size(), "must begin with one of `triggers`");
     return found;
   }
   std::uint32_t separated(const place& at, std::uint32_t from) {
     members(at, {"type", "tags", "separator", "at_least_one", "stop_after_first"});
-    const place tags = list(required(at, "tags"));
+    const place parts = list(required(at, "tags"));
     const std::string& separator = string(required(at, "separator"));
     const std::uint32_t first = nfa_.add();
     const std::uint32_t last = nfa_.add();
     const std::uint32_t to = nfa_.add();
     nfa_.link(from, first);
-    for (std::size_t i = 0; i < tags.value.items.size(); ++i) {
+    for (std::size_t i = 0; i < parts.value.items.size(); ++i) {
       const std::uint32_t begin = nfa_.add();
       nfa_.link(first, begin);
-      nfa_.link(build(tags.at(i), begin, {}), last);
+      nfa_.link(tag(parts.at(i), nfa_.text(begin, begin_of(parts.at(i), false)), false), last);
     }
     nfa_.link(last, to);
     if (!flag(at, "stop_after_first", false)) {

@@ -155,7 +155,7 @@ TEST(grammar, says_where_it_is_wrong) {
       {"root ::= \"a\" b ::= \"c\"",
        "line 1, column 16: expected a text, a class, a group or the name of a rule, got ':'"},
       {"root ::= root \"a\"",
-       "the grammar derives no text in which rules stand in themselves at most 4 times: give a "
+       "the grammar derives no text in which rules stand in themselves at most 3 times: give a "
        "greater `recursion`, or an alternative that ends"},
       {"root ::= \"\xFF\"", "the grammar is not UTF-8 at byte 11"},
   };

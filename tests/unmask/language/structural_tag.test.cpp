@@ -44,6 +44,26 @@ TEST(structural_tag, has_the_older_form) {
           "<<f=one>1</f>",
           "\xC3\xA4"},
          {"<f=", "<f=one>x</f>", "<f=three>1</f>", "a<f=one>1", "\xC3"}});
+  check({R"({"triggers": ["<"], "at_least_one": true, "structures": [
+             {"begin": "<", "schema": null, "end": ">"}]})",
+         {"<1>", "<[\"a\"]>x<{}>"},
+         {"", "x", "x<1>", "<x>"}});
+}
+
+// The members that xgrammar writes where a user has none: null, and what it takes for the default.
+TEST(structural_tag, has_the_members_of_schemas) {
+  check({R"({"type": "structural_tag", "format": {"type": "json_schema", "style": "json",
+             "json_schema": {"type": "string"}, "any_order": true, "max_whitespace_cnt": null,
+             "excludes": ["bad", "x", "\u00e4"]}})",
+         {R"("good")", R"("")", R"("\"")", "\"\xC3\xB6\""},
+         {R"("a bad one")", R"("x")", "\"\xC3\xA4\"", "bad"}});
+  check({R"({"type": null, "format": {"type": "any_text", "excludes": null, "max_tokens": null,
+             "max_chars": null}})",
+         {"", "a"},
+         {}});
+  // null in a schema is a value.
+  check(
+      {R"({"format": {"type": "json_schema", "json_schema": {"const": null}}})", {"null"}, {"1"}});
 }
 
 TEST(structural_tag, has_the_formats_of_texts) {
@@ -129,6 +149,22 @@ TEST(structural_tag, has_triggered_tags) {
          {"(a)b)", "(a"}});
 }
 
+TEST(structural_tag, repeats_nothing_at_no_cost) {
+  for (const std::string_view counts : {R"("min": 0, "max": 999999999)",
+                                        R"("min": 999999999, "max": 999999999)",
+                                        R"("min": 999999999, "max": -1)"}) {
+    const std::string repeat = R"({"format": {"type": "repeat", )" + std::string(counts);
+    check({repeat + R"(, "content": {"type": "const_string", "value": ""}}})", {""}, {"a"}});
+    check({repeat + R"(, "content": {"type": "regex", "pattern": "(?:(?:){2,900}){9,9999999}"}}})",
+           {""},
+           {"a"}});
+    check({repeat + R"(, "content": {"type": "grammar",
+                       "grammar": "root ::= (\"\" | \"\"){1,9999999}"}}})",
+           {""},
+           {"a"}});
+  }
+}
+
 // Texts of a few letters beside a reader that looks for the first trigger as one would by hand.
 TEST(structural_tag, free_text_ends_at_the_first_trigger) {
   struct reader {
@@ -174,12 +210,12 @@ TEST(structural_tag, says_where_it_is_wrong) {
   const std::pair<std::string_view, std::string_view> cases[] = {
       {"{}",
        "the structural tag: must be an object with `format`, or with `structures` and "
-       "`triggers`"},
+       "`triggers`, got {}"},
       {"3",
        "the structural tag: must be an object with `format`, or with `structures` and "
-       "`triggers`"},
-      {R"({"type": "tag", "format": {}})", "/type: must be \"structural_tag\""},
-      {R"({"format": {}})", "/format: needs the member `type`"},
+       "`triggers`, got 3"},
+      {R"({"type": "tag", "format": {}})", "/type: must be \"structural_tag\", got \"tag\""},
+      {R"({"format": {}})", "/format: needs the member `type`, got {}"},
       {R"({"format": {"type": "token", "token": 3}})",
        "/format/type: is no format that is known here, got \"token\"; tokens are not texts, and "
        "have none"},
@@ -194,14 +230,29 @@ TEST(structural_tag, says_where_it_is_wrong) {
       {R"({"format": {"type": "json_schema", "json_schema": {"minimum": "x"}}})",
        "/format/json_schema/minimum: must be a number"},
       {R"({"format": {"type": "json_schema", "json_schema": true, "style": "qwen_xml"}})",
-       "/format/style: only \"json\" is supported"},
+       "/format/style: only \"json\" is supported, got \"qwen_xml\""},
       {R"({"format": {"type": "repeat", "min": 3, "max": 2, "content": {"type": "any_text"}}})",
        "/format: `max` must be at least `min`, or -1"},
       {R"({"triggers": ["<f"], "structures": [{"begin": "g", "schema": true, "end": ""}]})",
-       "/structures/0/begin: must begin with one of `triggers`"},
+       "/structures/0/begin: must begin with one of `triggers`, got \"g\""},
       {R"({"triggers": [""], "structures": [{"begin": "g", "schema": true, "end": ""}]})",
        "/triggers/0: must not be empty"},
-      {R"({"triggers": [], "structures": []})", "/structures: must be a list that is not empty"},
+      {R"({"triggers": ["a", "ab"], "structures": [{"begin": "abc", "schema": true, "end": ""}]})",
+       "/structures/0/begin: begins with several of `triggers`, got \"abc\""},
+      {R"({"format": {"type": "triggered_tags", "triggers": ["a"], "at_least_one": true,
+           "stop_after_first": true, "tags": [{"begin": "b", "content": {"type": "any_text"}, "end": ""}]}})",
+       "/format/tags/0/begin: must begin with one of `triggers`, got \"b\""},
+      {R"({"format": {"type": "tags_with_separator", "separator": "", "tags": [{"type": "any_text"}]}})",
+       "/format/tags/0/type: must be \"tag\", got \"any_text\""},
+      {R"({"format": {"type": "json_schema", "json_schema": true, "max_whitespace_cnt": 0}})",
+       "/format/max_whitespace_cnt: must be at least 1, got 0"},
+      {R"({"format": {"type": "json_schema", "json_schema": null}})",
+       "/format: needs the member `json_schema`, got "
+       "{\"type\":\"json_schema\",\"json_schema\":null}"},
+      {R"({"format": {"type": "const_string", "value": ["ääääääääääääääääääääääääääääääääääääääää"]}})",
+       "/format/value: must be a text, got [\"äääääääääääääääääääääääääääääääääääääää..."},
+      {R"({"triggers": [], "structures": []})",
+       "/structures: must be a list that is not empty, got []"},
   };
   for (const auto& [tag, message] : cases) {
     const compiled got = compile_structural_tag(tag);
