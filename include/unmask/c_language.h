@@ -5,7 +5,8 @@
 #include <unmask/c_constraints.h>
 
 /// \file
-/// Compilers of regular expressions and JSON Schemas: the languages of unmask_constraint_new().
+/// Compilers of regular expressions, JSON Schemas, grammars and structural tags: the languages of
+/// unmask_constraint_new().
 /// Everything about errors and structures in <unmask/c_api.h> holds here. A language does not
 /// change: several threads may read one at the same time.
 
@@ -16,10 +17,12 @@ extern "C" {
 /// Kinds of texts that describe a language.
 enum unmask_language_kinds {
   UNMASK_EXPRESSION = 0,  ///< a regular expression of ECMA-262 with flag u: as compile_expression()
-  UNMASK_JSON_SCHEMA = 1  ///< a JSON Schema of draft 2020-12 or 7: as compile_schema()
+  UNMASK_JSON_SCHEMA = 1,    ///< a JSON Schema of draft 2020-12 or 7: as compile_schema()
+  UNMASK_GRAMMAR = 2,        ///< a grammar in the notation of llama.cpp: as compile_grammar()
+  UNMASK_STRUCTURAL_TAG = 3  ///< texts between tags: as compile_structural_tag()
 };
 
-/// Bits of unmask_language_options::flags.
+/// Bits of unmask_language_options::flags. Those of schemas are those of structural tags, too.
 enum unmask_language_flags {
   /// of expressions: any text that has a match in it; otherwise the whole text is the match
   UNMASK_SEARCH = 1,
@@ -27,7 +30,8 @@ enum unmask_language_flags {
   UNMASK_STRICT = 2,
   /// of expressions: the strings as JSON strings, with their quotes, in one spelling
   UNMASK_JSON_STRING = 4,
-  /// of both, in JSON strings: characters below U+0020 without a short escape, in four hexadecimal
+  /// of expressions and schemas, in JSON strings: characters below U+0020 without a short escape,
+  /// in four hexadecimal
   /// digits; otherwise they are in no string
   UNMASK_UNICODE_ESCAPES = 8,
   /// of schemas: names that are not listed, where `properties` is and nothing says more
@@ -41,7 +45,8 @@ enum unmask_language_flags {
 /// A language: a deterministic automaton over bytes. Opaque.
 typedef struct unmask_language unmask_language;
 
-/// How a text is compiled: as compile_limits, expression_options and schema_options.
+/// How a text is compiled: as compile_limits, expression_options, schema_options and
+/// grammar_options. What is of schemas is of structural tags, too.
 typedef struct unmask_language_options {
   uint32_t struct_size;    ///< sizeof of the structure, as the caller knows it
   uint32_t flags;          ///< a sum of unmask_language_flags that the kind has
@@ -49,18 +54,20 @@ typedef struct unmask_language_options {
   uint32_t positions;      ///< most positions of a nondeterministic automaton, 40 bytes each
   uint32_t milliseconds;   ///< longest time
   uint32_t any_depth;      ///< of schemas: levels of a value that a schema says nothing about
-  uint32_t recursion;      ///< of schemas: how often a schema is entered in itself
+  uint32_t recursion;      ///< how often a schema, or a rule of a grammar, is entered in itself
   uint32_t reserved;       ///< must be 0
   uint64_t longest;        ///< of schemas: bytes of the longest answer, or 0 if it is not known
   const char* whitespace;  ///< of schemas: an expression for space; null for " ?"
+  const char* root;        ///< of grammars: the rule of whole texts; null for "root"
 } unmask_language_options;
 /// Initialises unmask_language_options with its defaults.
 #define UNMASK_LANGUAGE_OPTIONS_INIT                                                               \
-  {(uint32_t)sizeof(unmask_language_options), 0, 262144, 8000000, 10000, 2, 3, 0, 0, NULL}
+  {(uint32_t)sizeof(unmask_language_options), 0, 262144, 8000000, 10000, 2, 3, 0, 0, NULL, NULL}
 
 /// Compiles a text of `size` bytes, one of unmask_language_kinds, to its language. `options` may be
 /// null. A text that is refused is UNMASK_INVALID_ARGUMENT: unmask_last_error() begins with its
-/// place, the column of an expression or the JSON pointer of a keyword.
+/// place: the column of an expression, the JSON pointer of a keyword, the line and the column of a
+/// grammar.
 UNMASK_API unmask_status unmask_language_new(int32_t kind,
                                              const char* text,
                                              size_t size,

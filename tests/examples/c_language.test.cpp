@@ -133,6 +133,7 @@ TEST(c_language, has_the_defaults_and_the_options_of_cpp) {
   EXPECT_EQ(o.any_depth, cpp.any_depth);
   EXPECT_EQ(o.recursion, cpp.recursion);
   EXPECT_EQ(o.longest, cpp.longest);
+  EXPECT_EQ(o.recursion, language::grammar_options().recursion);
 
   const auto states = [](std::string_view schema, const unmask_language_options& options) {
     unmask_language* const l = language_of(UNMASK_JSON_SCHEMA, schema, &options);
@@ -159,9 +160,64 @@ TEST(c_language, has_the_defaults_and_the_options_of_cpp) {
   unmask_language_free(l);
 }
 
+TEST(c_language, has_grammars_and_structural_tags) {
+  unmask_language_options o = UNMASK_LANGUAGE_OPTIONS_INIT;
+  constexpr std::string_view sum = R"_(sum ::= term ("+" term)*
+term ::= [0-9] | "(" sum ")")_";
+  o.root = "sum";
+  for (o.recursion = 1; o.recursion < 5; ++o.recursion) {
+    unmask_language* const l = language_of(UNMASK_GRAMMAR, sum, &o);
+    EXPECT_EQ(
+        unmask_language_states(l),
+        language::compile_grammar(sum, {.limits = {}, .root = "sum", .recursion = o.recursion})
+            .bytes.states());
+    for (std::uint32_t deep = 0; deep < 6; ++deep) {
+      EXPECT_EQ(accepts(l, std::string(deep, '(') + "1+2" + std::string(deep, ')')),
+                deep < o.recursion)
+          << deep << ' ' << o.recursion;
+    }
+    unmask_language_free(l);
+  }
+  constexpr std::string_view tag =
+      R"({"triggers":["<"],"structures":[{"begin":"<f>","schema":{"type":"array","items":{}},"end":"</f>"}]})";
+  for (std::uint32_t bits = 0; bits < 16; ++bits) {
+    o = UNMASK_LANGUAGE_OPTIONS_INIT;
+    o.flags = 8 * bits;
+    o.any_depth = 1;
+    o.whitespace = "";
+    const language::compiled cpp = language::compile_structural_tag(
+        tag,
+        {.limits = {},
+         .whitespace = "",
+         .any_depth = 1,
+         .closed_objects = (o.flags & UNMASK_OPEN_OBJECTS) == 0,
+         .unicode_escapes = (o.flags & UNMASK_UNICODE_ESCAPES) != 0,
+         .integer_fractions = (o.flags & UNMASK_INTEGER_FRACTIONS) != 0,
+         .refuse_unknown_formats = (o.flags & UNMASK_REFUSE_UNKNOWN_FORMATS) != 0});
+    unmask_language* const l = language_of(UNMASK_STRUCTURAL_TAG, tag, &o);
+    EXPECT_EQ(unmask_language_states(l), cpp.bytes.states()) << o.flags;
+    for (const char* const text :
+         {"so <f>[1]</f>!", "<f>[1, 2]</f>", "<f>[1,[2]]</f>", "<f>[1,[[2]]]</f>"}) {
+      EXPECT_EQ(accepts(l, text), cpp.bytes.accepts(text)) << text;
+    }
+    EXPECT_TRUE(accepts(l, "so <f>[1]</f>!"));
+    EXPECT_FALSE(accepts(l, "<f>[1, 2]</f>"));
+    EXPECT_EQ(accepts(l, R"(<f>["\u001f"]</f>)"), (o.flags & UNMASK_UNICODE_ESCAPES) != 0);
+    unmask_language_free(l);
+  }
+}
+
 TEST(c_language, is_refused_with_the_place) {
+  EXPECT_EQ(refusal(UNMASK_GRAMMAR, "root ::= \"a\"\n\n  b ::= $").rfind("line 3, column 9: ", 0),
+            0U);
+  unmask_language_options rooted = UNMASK_LANGUAGE_OPTIONS_INIT;
+  rooted.root = "none";
+  EXPECT_NE(refusal(UNMASK_GRAMMAR, "root ::= \"a\"", &rooted).find("there is no rule 'none'"),
+            std::string::npos);
+  EXPECT_EQ(refusal(UNMASK_STRUCTURAL_TAG, R"({"format":{"type":"const_string","value":3}})"),
+            "/format/value: must be a text, got 3");
   EXPECT_EQ(refusal(UNMASK_EXPRESSION, "[0-9]{4}-(\\d"), "column 10: this group is not closed");
-  EXPECT_NE(refusal(UNMASK_EXPRESSION, "(?=a)").find("look-ahead"), std::string::npos);
+  EXPECT_NE(refusal(UNMASK_EXPRESSION, "(a)\\1").find("back references"), std::string::npos);
   EXPECT_EQ(refusal(UNMASK_JSON_SCHEMA, R"({"properties":{"a/b":{"minimum":"x"}}})")
                 .rfind("/properties/a~1b/minimum: ", 0),
             0U);
@@ -196,6 +252,8 @@ TEST(c_language, ends_at_its_limits) {
     }
     EXPECT_FALSE(refusal(UNMASK_JSON_SCHEMA, deep).empty());
     EXPECT_FALSE(refusal(UNMASK_EXPRESSION, deep).empty());
+    EXPECT_FALSE(refusal(UNMASK_GRAMMAR, "root ::= " + deep).empty());
+    EXPECT_FALSE(refusal(UNMASK_STRUCTURAL_TAG, R"({"format":)" + deep).empty());
   }
 }
 
@@ -206,14 +264,17 @@ TEST(c_language, refuses_arguments_by_name) {
   EXPECT_EQ(unmask_language_new(0, nullptr, 1, nullptr, &l), UNMASK_INVALID_ARGUMENT);
   EXPECT_STREQ(unmask_last_error(), "text must be a pointer, got null");
   EXPECT_EQ(unmask_language_new(9, "a", 1, nullptr, &l), UNMASK_INVALID_ARGUMENT);
-  EXPECT_STREQ(unmask_last_error(), "kind must be UNMASK_EXPRESSION or UNMASK_JSON_SCHEMA, got 9");
+  EXPECT_STREQ(unmask_last_error(), "kind must be one of unmask_language_kinds, got 9");
   unmask_language_options o = UNMASK_LANGUAGE_OPTIONS_INIT;
   o.flags = UNMASK_SEARCH;
   EXPECT_EQ(refusal(UNMASK_JSON_SCHEMA, "true", &o),
             "options->flags must be a sum of the unmask_language_flags of this kind, which is at "
             "most 120, got 1");
+  EXPECT_EQ(refusal(UNMASK_STRUCTURAL_TAG, "{}", &o).rfind("options->flags must be a sum", 0), 0U);
   o.flags = UNMASK_OPEN_OBJECTS;
   EXPECT_EQ(refusal(UNMASK_EXPRESSION, "a", &o).rfind("options->flags must be a sum", 0), 0U);
+  EXPECT_EQ(refusal(UNMASK_GRAMMAR, "root ::= \"a\"", &o).rfind("options->flags must be a sum", 0),
+            0U);
   o = UNMASK_LANGUAGE_OPTIONS_INIT;
   o.reserved = 1;
   EXPECT_EQ(refusal(UNMASK_EXPRESSION, "a", &o), "options->reserved must be 0, got 1");

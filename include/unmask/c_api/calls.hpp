@@ -233,7 +233,7 @@ const char* unmask_describe_parts(void) {
 
 unmask_status
 unmask_list_models(std::size_t entry_size, const unmask_model** entries, std::int32_t* count) {
-  return unmask::c_api::lend_models(entry_size, entries, count);
+  return lend_models(entry_size, entries, count);
 }
 
 const char* unmask_model_of(const char* type, const char* checkpoint) {

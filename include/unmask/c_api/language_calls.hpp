@@ -50,7 +50,20 @@ inline language::compiled expression_of(std::string_view text,
                                        .unicode_escapes = (o.flags & UNMASK_UNICODE_ESCAPES) != 0});
 }
 
-inline language::compiled schema_of(std::string_view text, const unmask_language_options* options) {
+inline language::compiled grammar_of(std::string_view text,
+                                     const unmask_language_options* options) {
+  const unmask_language_options o = language_options(options, 0);
+  language::grammar_options of{.limits = limits_of(o), .recursion = o.recursion};
+  if (o.root != nullptr) {
+    of.root = o.root;
+  }
+  return language::compile_grammar(text, of);
+}
+
+// Compiles with the options of schemas.
+template <class Compile>
+language::compiled
+with_schemas(std::string_view text, const unmask_language_options* options, Compile compile) {
   const unmask_language_options o =
       language_options(options,
                        UNMASK_UNICODE_ESCAPES | UNMASK_OPEN_OBJECTS | UNMASK_INTEGER_FRACTIONS |
@@ -67,7 +80,21 @@ inline language::compiled schema_of(std::string_view text, const unmask_language
   if (o.whitespace != nullptr) {
     of.whitespace = o.whitespace;
   }
-  return language::compile_schema(text, of);
+  return compile(text, of);
+}
+
+inline language::compiled
+language_of(std::int32_t kind, std::string_view text, const unmask_language_options* options) {
+  switch (kind) {
+  case UNMASK_EXPRESSION:
+    return expression_of(text, options);
+  case UNMASK_JSON_SCHEMA:
+    return with_schemas(text, options, language::compile_schema);
+  case UNMASK_GRAMMAR:
+    return grammar_of(text, options);
+  default:
+    return with_schemas(text, options, language::compile_structural_tag);
+  }
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::c_api
@@ -82,14 +109,13 @@ unmask_status unmask_language_new(std::int32_t kind,
                                   unmask_language** language) {
   return guarded([&] {
     needed(language, "language") = nullptr;
-    check_argument(kind == UNMASK_EXPRESSION || kind == UNMASK_JSON_SCHEMA,
+    check_argument(kind >= UNMASK_EXPRESSION && kind <= UNMASK_STRUCTURAL_TAG,
                    "kind",
                    kind,
-                   "UNMASK_EXPRESSION or UNMASK_JSON_SCHEMA");
+                   "one of unmask_language_kinds");
     check_argument(text != nullptr || size == 0, "text", "null", "a pointer");
     const std::string_view given = size == 0 ? std::string_view() : std::string_view(text, size);
-    unmask::language::compiled made =
-        kind == UNMASK_EXPRESSION ? expression_of(given, options) : schema_of(given, options);
+    unmask::language::compiled made = language_of(kind, given, options);
     if (!made) {
       throw std::invalid_argument(made.refused->message);
     }
