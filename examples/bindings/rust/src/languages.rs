@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! Languages of regular expressions and JSON Schemas: `<unmask/c_language.h>`.
+//! Languages of regular expressions, JSON Schemas, grammars and structural tags: `<unmask/c_language.h>`.
 use std::ptr::{null, null_mut, NonNull};
 
 use crate::{c_text, check, sys, Constraint, Result, Vocabulary};
@@ -35,7 +35,24 @@ pub struct Expressions {
     pub unicode_escapes: bool,
 }
 
-/// How a JSON Schema is read, and how its values are written.
+/// How a grammar is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Grammars<'a> {
+    pub limits: Limits,
+    /// The rule that whole texts obey; `None`: `root`.
+    pub root: Option<&'a str>,
+    /// How often a rule is entered in itself.
+    pub recursion: u32,
+}
+
+impl Default for Grammars<'_> {
+    fn default() -> Self {
+        Grammars { limits: Limits::default(), root: None, recursion: 3 }
+    }
+}
+
+/// How a JSON Schema, or a structural tag with schemas in it, is read, and how its values are
+/// written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Schemas<'a> {
     pub limits: Limits,
@@ -94,6 +111,7 @@ fn c_limits(limits: Limits, flags: u32) -> sys::unmask_language_options {
         reserved: 0,
         longest: usual.longest,
         whitespace: null(),
+        root: null(),
     }
 }
 
@@ -129,6 +147,27 @@ impl Language {
     /// Compiles the text of a JSON Schema of draft 2020-12 or 7. A message begins with the place of
     /// what is refused, a JSON pointer.
     pub fn json_schema(text: &str, options: &Schemas<'_>) -> Result<Language> {
+        Language::of_schemas(sys::JSON_SCHEMA, text, options)
+    }
+
+    /// Compiles the text of a structural tag of SGLang, vLLM or xgrammar: texts between tags that
+    /// obey schemas, with free text around them. A message begins with the place of what is
+    /// refused, a JSON pointer.
+    pub fn structural_tag(text: &str, options: &Schemas<'_>) -> Result<Language> {
+        Language::of_schemas(sys::STRUCTURAL_TAG, text, options)
+    }
+
+    /// Compiles a grammar in the notation of llama.cpp (GBNF), the EBNF of xgrammar. A message
+    /// begins with the line and the column of what is refused.
+    pub fn grammar(text: &str, options: &Grammars<'_>) -> Result<Language> {
+        let root = options.root.map(|r| c_text("root", r)).transpose()?;
+        let mut o = c_limits(options.limits, 0);
+        o.recursion = options.recursion;
+        o.root = root.as_ref().map_or(null(), |r| r.as_ptr());
+        Language::made(sys::GRAMMAR, text.as_bytes(), &o)
+    }
+
+    fn of_schemas(kind: i32, text: &str, options: &Schemas<'_>) -> Result<Language> {
         let flags = flag(options.unicode_escapes, sys::UNICODE_ESCAPES)
             | flag(!options.closed_objects, sys::OPEN_OBJECTS)
             | flag(options.integer_fractions, sys::INTEGER_FRACTIONS)
@@ -139,7 +178,7 @@ impl Language {
         o.recursion = options.recursion;
         o.longest = options.longest;
         o.whitespace = whitespace.as_ref().map_or(null(), |w| w.as_ptr());
-        Language::made(sys::JSON_SCHEMA, text.as_bytes(), &o)
+        Language::made(kind, text.as_bytes(), &o)
     }
 
     /// Number of states.

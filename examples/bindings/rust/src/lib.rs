@@ -40,7 +40,7 @@ mod values;
 
 pub use calibrator::Calibrator;
 pub use constraints::{ByteAutomaton, ConstrainedField, Constraint, Vocabulary};
-pub use languages::{Expressions, Language, Limits, Schemas};
+pub use languages::{Expressions, Grammars, Language, Limits, Schemas};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,

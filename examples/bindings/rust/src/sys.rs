@@ -27,6 +27,8 @@ pub const SHADOW_ATTENTION: u32 = 4;
 
 pub const EXPRESSION: i32 = 0;
 pub const JSON_SCHEMA: i32 = 1;
+pub const GRAMMAR: i32 = 2;
+pub const STRUCTURAL_TAG: i32 = 3;
 pub const SEARCH: u32 = 1;
 pub const STRICT: u32 = 2;
 pub const JSON_STRING: u32 = 4;
@@ -142,6 +144,7 @@ pub struct unmask_language_options {
     pub reserved: u32,
     pub longest: u64,
     pub whitespace: *const c_char,
+    pub root: *const c_char,
 }
 
 #[repr(C)]

@@ -749,7 +749,7 @@ fn fields_of_an_answer_have_languages_of_their_own() {
 
 #[test]
 fn languages_compile_under_limits_to_constraints() {
-    use unmask::{Expressions, Language, Limits, Schemas};
+    use unmask::{Expressions, Grammars, Language, Limits, Schemas};
 
     let even = Language::expression("(ab)+", &Expressions::default()).unwrap();
     assert_eq!(even.states(), 3);
@@ -774,6 +774,19 @@ fn languages_compile_under_limits_to_constraints() {
     assert_eq!(
         refused(Language::expression("[0-9]{4}-(\\d", &Expressions::default())),
         "column 10: this group is not closed"
+    );
+    let nested = r#"expr ::= "(" expr ")" | [0-9]"#;
+    let twice = Grammars { root: Some("expr"), recursion: 2, ..Grammars::default() };
+    let two = Language::grammar(nested, &twice).unwrap();
+    assert!(two.accepts(b"(1)") && !two.accepts(b"((1))") && !two.accepts(b"(1"));
+    let message = refused(Language::grammar("root ::= \"a\"\n\n  b ::= $", &Grammars::default()));
+    assert!(message.starts_with("line 3, column 9: "), "{message}");
+    let calls = r#"{"triggers":["<f"],"structures":[{"begin":"<f>","schema":{"type":"integer"},"end":"</f>"}]}"#;
+    let calls = Language::structural_tag(calls, &Schemas::default()).unwrap();
+    assert!(calls.accepts(b"so <f>7</f>!") && !calls.accepts(b"so <f>x</f>"));
+    assert_eq!(
+        refused(Language::structural_tag(r#"{"format": {"type": 3}}"#, &Schemas::default())),
+        "/format/type: must be a text, got 3"
     );
     let bad = r#"{"properties":{"a/b":{"minimum":"x"}}}"#;
     let message = refused(Language::json_schema(bad, &Schemas::default()));
