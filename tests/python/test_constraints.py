@@ -84,6 +84,17 @@ def test_schemas_are_obeyed(words, policy):
         assert report.constraint_met and report.refused >= 0
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_grammars_are_obeyed(words, policy):
+    c = constraints.grammar('sum ::= term ("+" term)*\nterm ::= [0-9] | "(" sum ")"', words, root="sum", recursion=3)
+    for seed in range(6):
+        text = bytes_of(answer(c, policy, seed=seed)[0]).decode()
+        deep = [text[:i].count("(") - text[:i].count(")") for i in range(len(text) + 1)]
+        assert min(deep) == deep[-1] == 0 and max(deep) <= 2, text
+        assert re.fullmatch(r"\(*[0-9]\)*(\+\(*[0-9]\)*)*", text), text
+    assert c is constraints.grammar('sum ::= term ("+" term)*\nterm ::= [0-9] | "(" sum ")"', words, root="sum", recursion=3)
+
+
 def test_any_json_and_choices(words):
     for seed in range(4):
         tokens, _ = answer(constraints.json_object(words), length=30, seed=seed)
@@ -310,6 +321,14 @@ def test_refusals(words):
             constraints.regex(given, words)
     with pytest.raises(TypeError, match="vocabulary must be Vocabulary, got list"):
         constraints.regex("a", [b"a"])
+    with pytest.raises(ValueError, match="^grammar: line 3, column 9: "):
+        constraints.grammar('root ::= "a"\n\n  b ::= $', words)
+    with pytest.raises(ValueError, match="^grammar: .*there is no rule 'sum'"):
+        constraints.grammar('root ::= "a"', words, root="sum")
+    with pytest.raises(ValueError, match="the option `recursion` must be at least 1, got 0"):
+        constraints.grammar('root ::= "a"', words, recursion=0)
+    with pytest.raises(TypeError, match="text must be str, got bytes"):
+        constraints.grammar(b"", words)
     with pytest.raises(TypeError, match="constraint must be Constraint or Field, got str"):
         answer("a")
     with pytest.raises(ValueError, match="token_bytes has 3 entries"):

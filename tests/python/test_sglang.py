@@ -283,9 +283,10 @@ def test_a_temperature_of_1_draws_where_the_configuration_says_so():
     ({"policy": "temperature(2) + threshold(0.9)", "temperature": 0.5}, "temperature must not be given with a policy that has temperature"),
     ({"logit_bias": {"64": 1.0}}, "logit_bias must have tokens in [0, 64) as keys, got '64'"),
     ({"logit_bias": {"7": float("inf")}}, "logit_bias[7] must be a finite number, got inf"),
-    ({"ebnf": "root ::= 'a'"}, "ebnf is not supported: use json_schema, regex or structural_tag, got \"root"),
+    ({"ebnf": "root ::= a"}, "ebnf needs a tokenizer"),
+    ({"ebnf": "root ::= a", "tokenizer": True}, "grammar: line 1, column 10: there is no rule 'a'"),
     ({"structural_tag": "{}"}, "structural_tag needs a tokenizer"),
-    ({"structural_tag": "{}", "tokenizer": True}, "structural_tag must be an object with format, or with structures and triggers"),
+    ({"structural_tag": "{}", "tokenizer": True}, "structural_tag: the structural tag: must be an object with `format`"),
     ({"beam_width": 3}, "beam_width must be 1: a policy keeps one answer, got 3"),
     ({"regex": "a"}, "regex needs a tokenizer: the server was started with --skip-tokenizer-init"),
     ({"regex": "a", "ignore_eos": True}, "regex needs an EOS token"),
@@ -445,6 +446,17 @@ def test_answers_obey_a_language_over_blocks(policy):
     assert "max_new_tokens must be at least 17, the fewest tokens of regex, got 16" in type(served([], None)).validate_request(short)
 
 
+def test_answers_obey_a_grammar():
+    given = [Request([30] * n, tokenizer=Letters(), ebnf='root ::= ("ab" | "c" root "d"){8,} "f"', policy="threshold(0.3)",
+                     max_new_tokens=90) for n in (3, 8)]
+    served(given, random_logits)
+    for request in given:
+        text = "".join(chr(96 + t) for t in request.answer)
+        while (shorter := re.sub("c((ab|@){8,}f)d", "@", text)) != text:
+            text = shorter
+        assert re.fullmatch("(ab|@){8,}f", text) and request.sampling_params.ebnf is None
+
+
 class Digits(Letters):
     """The characters of a JSON integer."""
 
@@ -535,9 +547,9 @@ def test_a_structural_tag_of_a_response_format():
     request = Request([20] * 5, tokenizer=Calls(), structural_tag=asked, policy="threshold(0.3)")
     served([request], random_logits)
     assert re.fullmatch(r"(?s)<t>((?!</t>).)*</t>[0-9]{2}", Calls().text_of(request.answer))
-    refused = json.dumps({"type": "structural_tag", "format": {"type": "grammar", "grammar": "root ::= root"}})
+    refused = json.dumps({"type": "structural_tag", "format": {"type": "any_tokens"}})
     error = type(served([], None)).validate_request(Request([20] * 5, tokenizer=Calls(), structural_tag=refused))
-    assert error.startswith("Unmask: structural_tag: format: type grammar is not supported: ")
+    assert error.startswith("Unmask: structural_tag: /format/type: is no format that is known here")
 
 
 def test_requests_of_a_batch_are_as_alone():
@@ -773,7 +785,7 @@ def test_the_engine_decodes_alike(engine, fdfo):
             [PROMPTS[:1], ["JointThresholdInDel"]],
             [PROMPTS[:1], ["calibrated_threshold('/etc/hostname')"]],
             [PROMPTS[:1], [["threshold(0.9)"]]],
-            [PROMPTS[:1], [{"ebnf": "root ::= 'a'"}]],
+            [PROMPTS[:1], [{"ebnf": "root ::= \"a\""}]],
             [PROMPTS[:1], [{"regex": "a", "ignore_eos": False}]],
         ],
         fdfo,
@@ -787,7 +799,7 @@ def test_the_engine_decodes_alike(engine, fdfo):
     assert file.startswith("Unmask: policy") and "names a file, which it may not" in file
     assert number.startswith("Unmask: policy must be the text of a policy, got ['threshold(0.9)']")
 
-    assert ebnf.startswith("Unmask: ebnf is not supported: use json_schema, regex or structural_tag")
+    assert ebnf.startswith("Unmask: ebnf needs ")
     assert regex.startswith("Unmask: regex needs ")
     assert drawn[0] == drawn[2] != drawn[1] and drawn[3][0] == tokens(ours)[0] and drawn[3][1] is None
 

@@ -13,7 +13,7 @@ httpx = pytest.importorskip("httpx")
 jsonschema = pytest.importorskip("jsonschema")
 
 from test_serve import Slow, serving  # noqa: E402
-from unmask import _tags, constraints  # noqa: E402
+from unmask import constraints  # noqa: E402
 from unmask.serve import Tiny, tools  # noqa: E402
 
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"], "additionalProperties": False}
@@ -290,70 +290,61 @@ def test_hostile_texts_take_linear_time():
     assert time.perf_counter() - begin < 20
 
 
-def in_language(tags, triggers, text, *, between, least, several, opening="", closing="", free=True):
-    """A naive reader: whether a text is free text and tags. Contents are digits."""
-    def contents(rest):
-        return [i for i in range(1, len(rest) + 1) if rest[:i].isdigit()]
-
-    def free_of(part):
-        return not any(t in part for t in triggers)
-
-    def from_tag(rest, count):  # at a tag, the opening read
-        for begin, end in tags:
+def in_language(form, names, must, text):
+    """A naive reader: whether a text is free text and calls. Contents are digits."""
+    def from_tag(rest):  # at a tag, the opening read
+        for name in names:
+            begin = form.begin + name + form.middle
             if rest.startswith(begin):
-                for i in contents(rest[len(begin):]):
-                    left = rest[len(begin) + i :]
-                    if left.startswith(end) and after(left[len(end):], count + 1):
+                rest_of = rest[len(begin):]
+                for i in (i for i in range(1, len(rest_of) + 1) if rest_of[:i].isdigit()):
+                    left = rest_of[i:]
+                    if left.startswith(form.end) and after(left[len(form.end):]):
                         return True
         return False
 
-    def after(rest, count):
-        if between is None:
-            return outside(rest, count) if several else free_of(rest)
-        return rest == closing or (several and rest.startswith(between) and from_tag(rest[len(between):], count))
+    def after(rest):
+        return rest == form.closing or (form.several and rest.startswith(form.between) and from_tag(rest[len(form.between):]))
 
-    def outside(rest, count):
-        if count >= least and free_of(rest):
-            return True
-        return any(free_of(rest[:i]) and rest[i:].startswith(opening) and from_tag(rest[i + len(opening):], count)
-                   for i in range(len(rest) + 1))
+    def calls(rest):
+        return rest.startswith(form.opening) and from_tag(rest[len(form.opening):])
 
-    if not free:
-        return (least == 0 and text == "") or (text.startswith(opening) and from_tag(text[len(opening):], 0))
-    return outside(text, 0)
+    if must:
+        return calls(text)
+    if form.alone:
+        return calls(text) or not text.startswith(form.trigger)
+    return any(form.trigger not in text[:i] and (i == len(text) or calls(text[i:])) for i in range(len(text) + 1))
 
 
-SPECS = [
-    dict(tags=[("<a>", "</a>"), ("<ab>", "]")], triggers=["<a"], between=None, least=0, several=True),
-    dict(tags=[("<a>", "</a>"), ("<ab>", "]")], triggers=["<a"], between=None, least=1, several=True),
-    dict(tags=[("<a>", ""), ("<b", "")], triggers=["<a", "<b"], between=None, least=0, several=False),
-    dict(tags=[("a", "b"), ("ab", "b")], triggers=["a"], between=",", least=0, several=True),
-    dict(tags=[("ab", "b")], triggers=["<a"], between=",", least=0, several=True, opening="<", closing=">"),
-    dict(tags=[("ab", "b")], triggers=["<a"], between=",", least=1, several=True, opening="<", closing=">", free=False),
-    dict(tags=[("aa<", ">"), ("a<", ">")], triggers=["a"], between="", least=1, several=False),
-    dict(tags=[("aab", "a")], triggers=["aa"], between=None, least=0, several=True),
-    dict(tags=[("xab", "a"), ("ab1", "b")], triggers=["ab", "xab"], between=None, least=0, several=True),
+FORMS = [
+    tools.Format("<a", ">", "</a>", "<a", between=""),
+    tools.Format("<a", ">", "]", "<a", several=False),
+    tools.Format("a", "", "b", "a", between=","),
+    tools.Format("a", "b", "b", "<a", opening="<", between=",", closing=">"),
+    tools.Format("aa", "", "a", "aa", between=""),
+    tools.Format("a", "<", ">", "a<", between="b", several=False, alone=True),
+    tools.Format("<é", ">", "é", "<é", between="é", alone=True),
 ]
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=range(len(SPECS)))
-def test_languages_of_tags_are_those_of_a_naive_reader(spec):
-    spec = dict(spec)
+@pytest.mark.parametrize("must", [False, True])
+@pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
+def test_languages_of_calls_are_those_of_a_naive_reader(form, must):
     words = constraints.vocabulary(token_bytes=[bytes([b]) for b in range(256)] + [b"", b""], mask_token=256, eos_token=257)
     schema = {"type": "integer", "minimum": 0, "maximum": 99}
-    tags = [_tags.Tag(begin, schema, end, "x") for begin, end in spec["tags"]]
-    given = {name: spec[name] for name in ("between", "least", "several", "opening", "closing") if name in spec}
-    made = _tags.tagged(tags, words, triggers=spec["triggers"], text=spec.get("free", True), **given)
+    names = ["", "b"]
+    given = tuple(tools.Tool(name, None, schema) for name in names)
+    made = tools.Choice(given, ("x", "y"), must, True, form).language(words)
     random = np.random.default_rng(1)
-    pieces = ["<", "a", "b", ">", "]", ",", "1", "7", "x", "aa", "ab", spec.get("opening", ""), spec.get("closing", "")]
-    for begin, end in spec["tags"]:
-        pieces += [begin, end, f"{begin}7{end}", f"{spec.get('opening', '')}{begin}1{end}{spec.get('closing', '')}"]
+    pieces = ["<", "a", "b", ">", "]", ",", "1", "7", "x", "aa", "ab", "é", form.opening, form.closing, form.trigger]
+    pieces += [form.written([(name, content)]) for name in names for content in "17"]
+    pieces += [form.written([("", "1"), ("b", "7")]), form.between, form.written([("b", "7")]).removeprefix(form.opening)]
     found = [0, 0]
     for _ in range(4000):
-        text = "".join(random.choice(pieces, random.integers(0, 7)))
+        text = "".join(random.choice(pieces, random.integers(0, 5)))
         if "11" in text or "17" in text or "71" in text or "77" in text:
             continue  # digits of contents: a number has no leading zero, and at most two of them
-        expected = in_language(text=text, **spec)
+        expected = in_language(form, names, must, text)
         assert made.accepts(list(text.encode())) == expected, text
         found[expected] += 1
     assert min(found) > 10
@@ -361,15 +352,15 @@ def test_languages_of_tags_are_those_of_a_naive_reader(spec):
 
 def test_a_language_of_calls_is_compiled_once(monkeypatch):
     made = []
-    compiled = constraints.Language.json_schema
-    counting = types.SimpleNamespace(json_schema=lambda *a, **k: made.append(a) or compiled(*a, **k))
-    monkeypatch.setattr(_tags, "Language", counting)
+    compiled = constraints.Language.structural_tag
+    counting = types.SimpleNamespace(structural_tag=lambda *a, **k: made.append(a) or compiled(*a, **k))
+    monkeypatch.setattr(constraints, "Language", counting)
     with serving(Bytes("x")) as server:
         for _ in range(3):
             asked(server)
-        assert len(made) == 2
+        assert len(made) == 1
         asked(server, tool_choice="required")
-        assert len(made) == 4
+        assert len(made) == 2
 
 
 CALL = {"id": "c", "type": "function", "function": {"name": "get", "arguments": "{}"}}

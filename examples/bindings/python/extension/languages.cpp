@@ -64,18 +64,91 @@ template <class T, class... Shape>
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {shape...}, owner));
 }
 
+// A static method whose texts have schemas in them.
+void bind_of_schemas(nb::class_<languages::automaton>& to,
+                     const char* name,
+                     const char* argument,
+                     const char* about,
+                     languages::compiled (*compile)(std::string_view,
+                                                    const languages::schema_options&)) {
+  constexpr languages::compile_limits usual;
+  constexpr languages::schema_options schemas;
+  const std::string signature =
+      "def " + std::string(name) + "(" + argument +
+      ": str | bytes, *, whitespace: str = ' ?', any_depth: int = 2, recursion: int = 3, longest: "
+      "int = 0, closed_objects: bool = True, unicode_escapes: bool = False, integer_fractions: "
+      "bool = False, refuse_unknown_formats: bool = False, states: int = 262144, positions: int = "
+      "8000000, milliseconds: int = 10000) -> Language";
+  to.def_static(
+      name,
+      [compile, argument](nb::handle given,
+                          const std::string& whitespace,
+                          std::uint32_t any_depth,
+                          std::uint32_t recursion,
+                          std::uint64_t longest,
+                          bool closed_objects,
+                          bool unicode_escapes,
+                          bool integer_fractions,
+                          bool refuse_unknown_formats,
+                          std::uint32_t states,
+                          std::uint32_t positions,
+                          std::uint32_t milliseconds) {
+        const languages::schema_options options{.limits = {states, positions, milliseconds},
+                                                .whitespace = whitespace,
+                                                .any_depth = any_depth,
+                                                .recursion = recursion,
+                                                .longest = longest,
+                                                .closed_objects = closed_objects,
+                                                .unicode_escapes = unicode_escapes,
+                                                .integer_fractions = integer_fractions,
+                                                .refuse_unknown_formats = refuse_unknown_formats};
+        return compiled(bytes_of(given, argument),
+                        [&](std::string_view text) { return compile(text, options); });
+      },
+      nb::arg(argument).none(),
+      nb::kw_only(),
+      "whitespace"_a = std::string(schemas.whitespace),
+      "any_depth"_a = schemas.any_depth,
+      "recursion"_a = schemas.recursion,
+      "longest"_a = schemas.longest,
+      "closed_objects"_a = schemas.closed_objects,
+      "unicode_escapes"_a = schemas.unicode_escapes,
+      "integer_fractions"_a = schemas.integer_fractions,
+      "refuse_unknown_formats"_a = schemas.refuse_unknown_formats,
+      "states"_a = usual.states,
+      "positions"_a = usual.positions,
+      "milliseconds"_a = usual.milliseconds,
+      nb::sig(signature.c_str()),
+      about);
+}
+
 }  // namespace
 
 void bind_languages(nb::module_& m) {
   constexpr languages::compile_limits usual;
-  constexpr languages::schema_options schemas;
-  nb::class_<languages::automaton>(
+  constexpr languages::grammar_options grammars;
+  nb::class_<languages::automaton> bound(
       m, "Language", R"doc(A regular language as the smallest automaton over bytes.
 
 `states`, `positions` and `milliseconds` limit the compilation: the states of any automaton on the way,
 the positions of nondeterministic ones, 40 bytes each, and its time. Other threads run meanwhile. A text
 that is refused is a ValueError that begins with its place: the column of an expression, the JSON pointer
-of a keyword. Texts are str, or bytes of UTF-8.)doc")
+of a keyword, the line and column of a grammar. Texts are str, or bytes of UTF-8.)doc");
+  bind_of_schemas(
+      bound,
+      "json_schema",
+      "schema",
+      "JSON that obeys a schema, given as its text. unmask.constraints.json_schema() has "
+      "the options.",
+      languages::compile_schema);
+  bind_of_schemas(
+      bound,
+      "structural_tag",
+      "tag",
+      "Texts between tags that obey schemas, with free text around them, as SGLang, vLLM "
+      "and xgrammar have it. The options are those of json_schema().",
+      languages::compile_structural_tag);
+  bound
       .def_static(
           "regex",
           [](nb::handle expression,
@@ -112,53 +185,31 @@ of a keyword. Texts are str, or bytes of UTF-8.)doc")
           "Strings that match a regular expression of ECMA-262 with flag u; with `search` those "
           "with a match in them, with `json_string` as JSON strings.")
       .def_static(
-          "json_schema",
-          [](nb::handle schema,
-             const std::string& whitespace,
-             std::uint32_t any_depth,
+          "grammar",
+          [](nb::handle grammar,
+             const std::string& root,
              std::uint32_t recursion,
-             std::uint64_t longest,
-             bool closed_objects,
-             bool unicode_escapes,
-             bool integer_fractions,
-             bool refuse_unknown_formats,
              std::uint32_t states,
              std::uint32_t positions,
              std::uint32_t milliseconds) {
-            const languages::schema_options options{.limits = {states, positions, milliseconds},
-                                                    .whitespace = whitespace,
-                                                    .any_depth = any_depth,
-                                                    .recursion = recursion,
-                                                    .longest = longest,
-                                                    .closed_objects = closed_objects,
-                                                    .unicode_escapes = unicode_escapes,
-                                                    .integer_fractions = integer_fractions,
-                                                    .refuse_unknown_formats =
-                                                        refuse_unknown_formats};
-            return compiled(bytes_of(schema, "schema"), [&](std::string_view text) {
-              return languages::compile_schema(text, options);
+            const languages::grammar_options options{
+                .limits = {states, positions, milliseconds}, .root = root, .recursion = recursion};
+            return compiled(bytes_of(grammar, "grammar"), [&](std::string_view text) {
+              return languages::compile_grammar(text, options);
             });
           },
-          "schema"_a.none(),
+          "grammar"_a.none(),
           nb::kw_only(),
-          "whitespace"_a = std::string(schemas.whitespace),
-          "any_depth"_a = schemas.any_depth,
-          "recursion"_a = schemas.recursion,
-          "longest"_a = schemas.longest,
-          "closed_objects"_a = schemas.closed_objects,
-          "unicode_escapes"_a = schemas.unicode_escapes,
-          "integer_fractions"_a = schemas.integer_fractions,
-          "refuse_unknown_formats"_a = schemas.refuse_unknown_formats,
+          "root"_a = std::string(grammars.root),
+          "recursion"_a = grammars.recursion,
           "states"_a = usual.states,
           "positions"_a = usual.positions,
           "milliseconds"_a = usual.milliseconds,
-          nb::sig("def json_schema(schema: str | bytes, *, whitespace: str = ' ?', any_depth: int "
-                  "= 2, recursion: int = 3, longest: int = 0, closed_objects: bool = True, "
-                  "unicode_escapes: bool = False, integer_fractions: bool = False, "
-                  "refuse_unknown_formats: bool = False, states: int = 262144, positions: int = "
-                  "8000000, milliseconds: int = 10000) -> Language"),
-          "JSON that obeys a schema, given as its text. unmask.constraints.json_schema() has the "
-          "options.")
+          nb::sig("def grammar(grammar: str | bytes, *, root: str = 'root', recursion: int = 3, "
+                  "states: int = 262144, positions: int = 8000000, milliseconds: int = 10000) -> "
+                  "Language"),
+          "Texts of a grammar in the notation of llama.cpp (GBNF), the EBNF of xgrammar; rules are "
+          "entered `recursion` times in themselves.")
       .def_prop_ro("states", [](const languages::automaton& a) { return a.states(); })
       .def(
           "accepts",

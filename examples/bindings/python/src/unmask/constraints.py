@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Answers that obey a JSON Schema, a regular expression or a list of choices, in any order of commits.
+"""Answers that obey a JSON Schema, a regular expression, a grammar or a list of choices, in any order of commits.
 
     from unmask import constraints
 
@@ -8,8 +8,8 @@
     session.start(0, tokens, prompt_length=n, constraint=person)
 
 Every answer that ends by itself is then a string of the language, padded with EOS tokens, whatever the
-policy and the logits. Language compiles expressions and schemas, in this package; the functions here lift what it
-makes to the tokens of a vocabulary.
+policy and the logits. Language compiles texts to automata, in this package; the functions here lift what it makes to the
+tokens of a vocabulary.
 """
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ import numpy as np
 from . import _token_bytes
 from ._unmask import Constraint, Field, Language, Vocabulary
 
-__all__ = ["Constraint", "Field", "Language", "Vocabulary", "choice", "from_transitions", "json_object", "json_schema", "read", "regex",
-           "save", "vocabulary"]
+__all__ = ["Constraint", "Field", "Language", "Vocabulary", "choice", "from_transitions", "grammar", "json_object", "json_schema",
+           "read", "regex", "save", "structural_tag", "vocabulary"]
 
 DEAD = 0xFFFFFFFF
 """The state after a byte that no string has there, in the tables of unmask.Constraint."""
@@ -137,8 +137,51 @@ def json_schema(
         "unicode_escapes": unicode_escapes, "integer_fractions": integer_fractions,
         "refuse_unknown_formats": refuse_unknown_formats, **({} if whitespace is None else {"whitespace": whitespace}),
     }
-    text = schema if isinstance(schema, str) else json.dumps(schema)
+    text = schema if isinstance(schema, str) else _json("schema", schema)
     return _lifted("json_schema", text, vocabulary, states, _limits(timeout, memory), options)
+
+
+def grammar(
+    text: str,
+    vocabulary: Vocabulary,
+    *,
+    root: str = "root",
+    recursion: int = 3,
+    states: int = 4096,
+    timeout: float | None = 10.0,
+    memory: int = 1 << 30,
+) -> Constraint:
+    """Texts of a grammar in the notation of llama.cpp (GBNF), which is also the EBNF of xgrammar.
+
+    A grammar that is not kept is refused with its line and column (ValueError).
+
+    root       the rule that whole texts obey
+    recursion  how often a rule is entered in itself; one that leads to itself at its end only repeats without a bound
+
+    `states`, `timeout` and `memory` are those of regex(). Each level of recursion takes about twice the states.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text must be str, got {type(text).__name__}")
+    return _lifted("grammar", text, vocabulary, states, _limits(timeout, memory), {"root": root, "recursion": recursion})
+
+
+def structural_tag(
+    tag: str | dict[str, Any],
+    vocabulary: Vocabulary,
+    *,
+    states: int = 4096,
+    timeout: float | None = 10.0,
+    memory: int = 1 << 30,
+    **options: Any,
+) -> Constraint:
+    """Texts between tags that obey schemas, with free text around them: a `structural_tag` of SGLang, vLLM or xgrammar.
+
+    A dict or its text, in either form: {"structures": [{"begin", "schema", "end"}], "triggers": []}, or
+    {"format": {"type": ...}}. What is not kept is refused with its place (ValueError). `options` are those of
+    json_schema(), from whitespace to refuse_unknown_formats; `states`, `timeout` and `memory` are those of regex().
+    """
+    text = tag if isinstance(tag, str) else _json("tag", tag)
+    return _lifted("structural_tag", text, vocabulary, states, _limits(timeout, memory), options)
 
 
 def json_object(
@@ -246,8 +289,16 @@ def _limits(timeout: float | None, memory: int) -> dict[str, Any]:
     return {"milliseconds": most if timeout is None else int(min(1000 * timeout, most)), "positions": min(memory // 128, most)}
 
 
+def _json(name: str, given: Any) -> str:
+    """The text of a value."""
+    try:
+        return json.dumps(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"{name} must be JSON: {error}") from None
+
+
 def _lifted(call: str, text: str, words: Vocabulary, states: int, limits: Mapping[str, Any], options: Mapping[str, Any]) -> Constraint:
-    """The constraint of an expression or a schema; `options` are those of Language."""
+    """The constraint of a text; `options` are those of Language."""
     if not isinstance(words, Vocabulary):
         raise TypeError(f"vocabulary must be Vocabulary, got {type(words).__name__}: unmask.constraints.vocabulary()")
     key = (call, text, tuple(options.items()), id(words), states)
@@ -255,7 +306,7 @@ def _lifted(call: str, text: str, words: Vocabulary, states: int, limits: Mappin
         if key in _kept and _kept[key][1] is words:
             _kept.move_to_end(key)
             return _kept[key][0]
-    compiler = Language.regex if call == "regex" else Language.json_schema
+    compiler = Language.json_schema if call == "json_object" else getattr(Language, call)
     try:
         made = compiler(text, **options, **limits).constraint(words, states=states)
     except ValueError as error:

@@ -24,7 +24,6 @@ import torch
 from sglang.srt.dllm.algorithm.base import DllmAlgorithm
 
 from . import _settings, _text, constraints, rollout
-from ._structural_tag import structural_tag
 from ._unmask import Constraint, Ending, Field, Session, has_cuda
 from .rollout import Notes
 
@@ -63,10 +62,16 @@ _OWN = {"policy": None, "suppress_mask": None, "max_steps": None, "eos_token": N
 
 # Fields of a request that nothing here can honour.
 _REFUSED_FIELDS = {
-    "ebnf": "use json_schema, regex or structural_tag",
     "watermark": "a policy has no part for it",
     "custom_logit_processor": "a policy has parts for it",
     "return_logprob": "custom_params return_step_maps has those of the commits",
+}
+# Fields of a request that describe a language.
+_LANGUAGES = {
+    "json_schema": constraints.json_schema,
+    "regex": constraints.regex,
+    "ebnf": constraints.grammar,
+    "structural_tag": constraints.structural_tag,
 }
 # What decides by the confidence of the most probable tokens alone.
 _BY_CONFIDENCE = {
@@ -230,7 +235,7 @@ class _Request:
         return found
 
     def _constrain(self, request: Any, given: Any, config: Any, vocab: int) -> None:
-        name = next((n for n in ("json_schema", "regex", "structural_tag") if getattr(given, n, None)), None)
+        name = next((n for n in _LANGUAGES if getattr(given, n, None)), None)
         if name is None:
             return
         if self.eos_token is None:
@@ -239,8 +244,7 @@ class _Request:
             raise ValueError(f"{name} needs a tokenizer: the server was started with --skip-tokenizer-init")
         words = constraints.vocabulary(request.tokenizer, vocab=vocab, mask_token=config.mask_id, eos_token=self.eos_token,
                                        also_eos=sorted(set(request.eos_token_ids or ()) - {self.eos_token}))
-        of = {"json_schema": constraints.json_schema, "regex": constraints.regex, "structural_tag": structural_tag}[name]
-        self.language = of(getattr(given, name), words)
+        self.language = _LANGUAGES[name](getattr(given, name), words)
         if self.most is not None and self.language.shortest > self.most:
             raise ValueError(f"max_new_tokens must be at least {self.language.shortest}, the fewest tokens of {name}, "
                              f"got {self.most}")

@@ -10,7 +10,8 @@ import threading
 import uuid
 from typing import Any, Sequence
 
-from .. import _tags
+from .. import constraints
+from .._refused import RefusedAt
 from .._unmask import Constraint, Vocabulary
 from .batch import _Stop
 
@@ -155,13 +156,34 @@ class Choice:
                 json.dumps([(tool.name, tool.parameters) for tool in self.tools]))
 
     def language(self, words: Vocabulary) -> Constraint:
-        """Text, or text and calls; calls alone if it must call. Errors: those of _tags.tagged()."""
+        """Text, or text and calls; calls alone if it must call.
+
+        Errors: RefusedAt, with the place of the tool, for a schema that is not kept; those of structural_tag().
+        """
+        try:
+            return constraints.structural_tag({"format": self._format()}, words)
+        except ValueError as error:
+            found = re.match(r"structural_tag: /format[^ ]*?/tags/(\d+)/content/json_schema(/|: )", str(error))
+            if found is None:
+                raise
+            raise RefusedAt(self.places[int(found[1])], str(error)[found.start(2) :].removeprefix(": ")) from None
+
+    def _format(self) -> dict[str, Any]:
+        """That language as a format of a structural tag."""
         form = self.form
-        tags = [_tags.Tag(f"{form.begin}{tool.name}{form.middle}", tool.parameters, form.end, place)
-                for tool, place in zip(self.tools, self.places)]
-        return _tags.tagged(
-            tags, words, triggers=[form.trigger], opening=form.opening, between=form.between, closing=form.closing,
-            least=int(self.must), several=self.several and form.several, text=not self.must, alone=form.alone)
+        tags = [{"begin": f"{form.begin}{tool.name}{form.middle}", "end": form.end,
+                 "content": {"type": "json_schema", "json_schema": tool.parameters}} for tool in self.tools]
+        calls = {"type": "sequence", "elements": [
+            {"type": "const_string", "value": form.opening},
+            {"type": "tags_with_separator", "tags": tags, "separator": form.between, "at_least_one": True,
+             "stop_after_first": not (self.several and form.several)},
+            {"type": "const_string", "value": form.closing}]}
+        if self.must:
+            return calls
+        if form.alone:
+            trigger = "".join(f"\\u{{{ord(c):x}}}" for c in form.trigger)
+            return {"type": "or", "elements": [{"type": "regex", "pattern": f"(?!{trigger})[^]*"}, calls]}
+        return {"type": "sequence", "elements": [{"type": "any_text", "excludes": [form.trigger]}, {"type": "optional", "content": calls}]}
 
 
 class Languages:

@@ -14,7 +14,6 @@ from vllm.logger import init_logger
 from vllm.model_executor.models.diffusion_gemma import _concat_logprob_stashes
 
 from .. import constraints
-from .._structural_tag import structural_tag
 from .._unmask import Constraint, Field, Session, Vocabulary
 
 logger = init_logger(__name__)
@@ -52,7 +51,8 @@ def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: 
         "regex": constraints.regex,
         "choice": constraints.choice,
         "json_object": lambda _, words: constraints.json_object(words),
-        "structural_tag": structural_tag,
+        "grammar": constraints.grammar,
+        "structural_tag": constraints.structural_tag,
     }
     given = wanted
     if isinstance(wanted, str):

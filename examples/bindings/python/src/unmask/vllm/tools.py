@@ -14,7 +14,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.tool_parsers import ToolParserManager
 
 PREFIX = "unmask_"
-_KINDS = ("json", "regex", "choice", "json_object", "structural_tag")
+_KINDS = ("json", "regex", "choice", "json_object", "grammar", "structural_tag")
 
 
 def register() -> None:
