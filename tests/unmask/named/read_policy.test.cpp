@@ -565,13 +565,14 @@ void add_between(std::vector<std::string>& found,
 }
 
 // The policies that the pages say: those behind --policy, quoted in code, in the text blocks of
-// named/README.md, and in the second column of the guides of policy/README.md.
+// named/README.md, and in the second column of the guides of policy/.
 std::vector<std::string> policies_of_the_pages() {
   std::vector<std::string> found;
   for (const char* page : {"README.md",
                            "examples/README.md",
                            "examples/hosts/llama_cpp/README.md",
                            "include/unmask/policy/README.md",
+                           "include/unmask/policy/CHOOSE.md",
                            "include/unmask/named/README.md"}) {
     bool in_text = false, in_guide = false;
     for (const std::string& line : lines_of_page(page)) {
@@ -583,7 +584,7 @@ std::vector<std::string> policies_of_the_pages() {
       if (in_text && line.rfind("```", 0) != 0) {
         found.push_back(line);
       }
-      in_guide = line.rfind("| have or want |", 0) == 0 ||
+      in_guide = line.rfind("| you have or want |", 0) == 0 || line.rfind("| you want |", 0) == 0 ||
                  line.rfind("| in the picture |", 0) == 0 || (in_guide && line.rfind("|", 0) == 0);
       const std::size_t column = line.find(" | ");
       if (in_guide && column != std::string::npos && line.compare(column, 4, " | `") == 0 &&
