@@ -50,6 +50,9 @@ template <class Compile>
     const without_gil others;
     made = compile(bytes);
   }
+  if (PyErr_CheckSignals() != 0) {
+    throw nb::python_error();  // an interruption, which the compilation has waited for
+  }
   if (!made) {
     throw nb::value_error(made.refused->message.c_str());
   }
