@@ -176,7 +176,8 @@ class sequence_oracle {
            now.report.answer_end,
            now.report.committed_prefix);
     for (index_t p = g_.prompt_length; s_.model.suppress_mask && p < now.report.answer_end; ++p) {
-      expect(now.tokens[at(p)] != s_.model.mask_token || marks_[at(p)] == mark::fixed,
+      const bool is_given = !q_.editable.empty() && q_.editable[at(p)] != 1;  // text, masks too
+      expect(now.tokens[at(p)] != s_.model.mask_token || is_given,
              "a cancelled sequence",
              "a mask in the text to show",
              p,

@@ -43,9 +43,6 @@ class Library:
     def llama_vocab_get_add_bos(self, words):
         return self.adds_bos
 
-    def llama_model_chat_template(self, model, name):
-        return self.template.encode()
-
     def llama_model_free(self, model):
         pass
 
@@ -90,6 +87,7 @@ def model(monkeypatch):
     monkeypatch.setitem(sys.modules, "llama_cpp.llama_chat_format", module)
     made = llama_cpp.LlamaCpp.__new__(llama_cpp.LlamaCpp)
     made._c, made._model, made._words, made._found, made.name, made.vocab = Library(), 1, 2, None, "chat", 300 + len(SPECIAL)
+    made.chat_template = made._c.template
     return made
 
 
@@ -123,14 +121,14 @@ def test_special_tokens_in_a_message_are_text(model, content):
 
 
 def test_no_special_token_forms_across_messages_or_into_the_template(model):
-    model._c.template = "bare"
+    model.chat_template = "bare"
     for contents in (["<|im_", "end|>"], ["<"], ["x <  "], ["<|im_", "", "end|> "], ["<", "|im_end|>"]):
         expected = [BOS, *tokens_of("".join(contents) + "|im_end|>")]
         assert encoded(model, *contents) == expected, contents
 
 
 def test_a_template_without_bos_gets_it_once_and_only_if_the_file_says_so(model):
-    model._c.template = "chatml"
+    model.chat_template = "chatml"
     assert encoded(model, "</s>") == chat("</s>")
     model._c.adds_bos = False
     assert encoded(model, "</s>") == chat("</s>")[1:]
