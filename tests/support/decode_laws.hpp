@@ -36,7 +36,7 @@ class decode_laws {
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
       , grows_(detail::policy_begin_length(parts, shape) < shape.length)
       , has_one_part_(parts.count == 1)
-      , has_several_stops_(parts.stops.count > 1)
+      , delimits_(parts.stops.any([]<class P>(const P&) { return delimiting<P>; }))
       , undecided_(shape.length) {}
 
   /// Before a step, with its plan.
@@ -320,14 +320,15 @@ class decode_laws {
   }
 
   // The answer of a running sequence has all positions. That of an ended one ends before the first
-  // position that no decision committed, and there without an EOS token or a stop sequence. Of
-  // several parts that stop the first one says why, and another one may have found a stop sequence.
+  // position that no decision committed, and there if no part determines where answers end: of
+  // several reasons to end the first one is reported, and a part may have found an EOS token or a
+  // stop sequence all the same.
   void check_end(const sequence_report& report) const {
     const bool is_running = report.end == ending::running;
-    const bool is_known = is_running || report.end == ending::complete
-                              ? !grows_
-                              : report.end == ending::max_steps &&
-                                    (is_canvas_ || is_undecided_known_) && !has_several_stops_;
+    const bool is_known =
+        is_running || report.end == ending::complete
+            ? !grows_
+            : report.end == ending::max_steps && (is_canvas_ || is_undecided_known_) && !delimits_;
     const index_t end = is_running ? shape_.length : undecided_;
     if (report.answer_end > end || (is_known && report.answer_end < end)) {
       throw std::logic_error("the answer ends at " + std::to_string(report.answer_end) +
@@ -368,7 +369,7 @@ class decode_laws {
   bool rewrites_blocks_;
   bool grows_;
   bool has_one_part_;
-  bool has_several_stops_;
+  bool delimits_;
   /// The first position without a decision, or one after it: a draft is no decision, and the last
   /// step may have masked a position that the end of the sequence filled.
   index_t undecided_;

@@ -149,7 +149,8 @@ UNMASK_HD inline void publish(const slot_arrays& m, const plan& next, index_t an
 
 /// Lane 0: clears the state of positions that a plan scores for the first time. If the window is
 /// smaller than the answer, their cells may have that of committed positions whose rows were read
-/// after their commit; otherwise a part may have read ahead.
+/// after their commit, or of positions that a schedule has left masked; otherwise a part may have
+/// read ahead.
 template <class Policy>
 UNMASK_HD void clear_cells(const slot_memory<Policy>& m, range score) {
   const sequence_shape& g = m.state->geometry;
@@ -206,8 +207,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     next.keys = next.keys.empty() ? next.query : next.keys;
     set_query(m, next, at);
     masked_blocks(m, next);
-    when<active_parts::rewrites_now>(m,
-                                     [&next](const auto& slot) { clear_cells(slot, next.score); });
+    clear_cells(m, next.score);
     when<active_parts::beams_now>(m, [&next](const auto& slot) {
       stand_best(slot, false);
       if (next.end != ending::running) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <unmask/named_policy.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>
 #include <unmask/policy/ranking.hpp>
 #include <unmask/policy/remask/edit_committed.hpp>
@@ -9,6 +10,7 @@
 #include <stdexcept>
 
 #include "support/by_name.hpp"
+#include "support/dice.hpp"
 #include "support/observed_decode.hpp"
 
 namespace unmask::testing::edit_committed_test {
@@ -229,6 +231,36 @@ TEST(edit_committed, refuses_knobs_out_of_range) {
   EXPECT_THROW(start({1.1F}, {}), std::invalid_argument);
   EXPECT_THROW(start({std::numeric_limits<float>::quiet_NaN()}, {}), std::invalid_argument);
   EXPECT_THROW(start({}, {-1}), std::invalid_argument);
+}
+
+// A block that is left with masked positions leaves no state to the positions that share its cells.
+TEST(edited_blocks, decides_the_same_whatever_the_window) {
+  const named_policy parts =
+      read_policy("edited_blocks(0, most_forwards=1) + threshold(0.9) + adaptive_credit");
+  const model_info model{.vocab = 12, .mask_token = 11};
+  const sequence_shape shape{.length = 15, .block_length = 5};
+  const auto decode = [&](index_t window, std::uint64_t seed) {
+    dice d(seed);
+    std::vector<token_id> tokens(static_cast<std::size_t>(shape.length));
+    session<named_policy, on_host> s(parts, model, {.length = shape.length, .window = window});
+    s.start(0, parts, {tokens.data(), shape.length}, shape);
+    std::vector<std::pair<token_id, float>> written;
+    std::vector<float> logits;
+    while (const auto request = s.next()) {
+      logits.resize(static_cast<std::size_t>(request->rows) * 12);
+      for (float& z : logits) {
+        z = static_cast<float>(d.within(0, 60)) / 10.0F;
+      }
+      s.supply(host_logits<float>{logits.data(), request->rows, model.vocab});
+      for (const commit_entry& e : s.committed()) {
+        written.emplace_back(e.token, e.log_probability);
+      }
+    }
+    return written;
+  };
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(decode(shape.block_length, seed), decode(shape.length, seed)) << seed;
+  }
 }
 
 }  // namespace
