@@ -50,6 +50,17 @@ struct by_entropy {
 };
 static_assert(ranking<by_entropy>);
 
+namespace detail {
+
+/// Entropy, and `per_position` nats for each position right of the first masked one.
+[[nodiscard]] UNMASK_HD float
+entropy_with_distance(const auto& c, const auto& context, float per_position) {
+  const auto positions = static_cast<float>(c.position - context.at.view->committed_prefix);
+  return math::fma(per_position, positions, c.entropy());
+}
+
+}  // namespace detail
+
 /// Lowest sum of the entropy and of the distance from the first masked position first:
 ///
 ///     score = -(H + distance (position - first masked position))
@@ -65,8 +76,7 @@ struct by_entropy_and_distance {
   static constexpr knob<by_entropy_and_distance> knobs[] = {
       {"distance", &by_entropy_and_distance::distance, at_least(0).in("nats")}};
   UNMASK_HD float score(const auto& c, const auto& context) const {
-    const auto positions = static_cast<float>(c.position - context.at.view->committed_prefix);
-    return -math::fma(distance, positions, c.entropy());
+    return -detail::entropy_with_distance(c, context, distance);
   }
 };
 static_assert(ranking<by_entropy_and_distance>);

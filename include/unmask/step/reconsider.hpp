@@ -118,10 +118,13 @@ UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool plan_hiding(const slot_memory<Policy>& m, plan& next) {
   const plan& now = m.status->next;
-  if (hides(m) && m.state->decides_again) {
-    repeat_blocks(m);
+  if (hides(m)) {
+    if (m.state->decides_again) {
+      repeat_blocks(m);
+    }
+    return false;
   }
-  if (hides(m) || m.state->hidden_count == 0) {
+  if (m.state->hidden_count == 0) {
     return false;
   }
   for (index_t k = 0; k < m.status->report.last_commits; ++k) {

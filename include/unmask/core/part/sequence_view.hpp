@@ -157,6 +157,14 @@ struct sequence_view {
   [[nodiscard]] UNMASK_HD bool ends_at(index_t position) const {
     return position >= ends_from && tokens[position] == eos_token && !is_masked(position);
   }
+  /// True if a position of `r` holds such a token.
+  [[nodiscard]] UNMASK_HD bool holds_eos(range r) const {
+    index_t p = r.first;
+    while (p < r.last && !ends_at(p)) {
+      ++p;
+    }
+    return p < r.last;
+  }
   /// Number of masked positions within `r`. Eight at a time: every schedule calls it, from one
   /// thread of a device.
   [[nodiscard]] UNMASK_HD index_t masked_in(range r) const {

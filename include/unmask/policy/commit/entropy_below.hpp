@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/part/knob.hpp>
-#include <unmask/core/part/part.hpp>
+#include <unmask/policy/ranking.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -35,8 +35,7 @@ struct entropy_below {
       {"per_position", &entropy_below::per_position, at_least(0).in("nats")}};
 
   UNMASK_HD bool commits(const auto& c, const rank_info& s, const auto& context) const {
-    const auto positions = static_cast<float>(c.position - context.at.view->committed_prefix);
-    return s.rank == 0 || math::fma(per_position, positions, c.entropy()) <= value;
+    return s.rank == 0 || detail::entropy_with_distance(c, context, per_position) <= value;
   }
 };
 static_assert(commit_rule<entropy_below>);

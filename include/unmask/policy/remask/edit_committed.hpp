@@ -120,7 +120,8 @@ struct edited_blocks {
     }
     sequence_state& s = context.sequence;
     while (s.block < q.blocks() && is_done(q, s)) {
-      if (ends_at_eos && holds_eos(q, q.block(s.block))) {
+      if (ends_at_eos && q.committed_prefix >= q.block(s.block).last &&
+          q.holds_eos(q.block(s.block))) {
         next.end = ending::eos_token;
         return;
       }
@@ -149,15 +150,6 @@ struct edited_blocks {
     return q.masked_in(q.block(s.block)) == 0 &&
            (s.edits >= most_edits || (s.edits > 0 && q.changed == 0) ||
             (s.forwards == 0 && q.committed_in(q.block(s.block)) == 0));
-  }
-
-  // True if all up to the end of the block is committed, with an EOS token in it.
-  [[nodiscard]] UNMASK_HD static bool holds_eos(const sequence_view& q, range block) {
-    index_t p = block.first;
-    while (p < block.last && !q.ends_at(p)) {
-      ++p;
-    }
-    return p < block.last && q.committed_prefix >= block.last;
   }
 };
 static_assert(scheduling<edited_blocks> && pacing<edited_blocks>);

@@ -119,11 +119,7 @@ struct block_pipeline {
   }
 
   [[nodiscard]] UNMASK_HD bool holds_eos(const sequence_view& q, const range& r) const {
-    index_t p = ends_at_eos ? r.first : r.last;
-    while (p < r.last && !q.ends_at(p)) {
-      ++p;
-    }
-    return p < r.last;
+    return ends_at_eos && q.holds_eos(r);
   }
 };
 static_assert(scheduling<block_pipeline>);
