@@ -42,8 +42,7 @@ class expression_compiler {
     if (search) {
       any = nfa_.add();
       for (const std::uint32_t s : {start, any}) {
-        nfa_.arc(s, 0, 0xd7ff, s);
-        nfa_.arc(s, 0xe000, 0x10ffff, s);
+        nfa_.any_code(s, s);
       }
       nfa_.link(any, final);
     }
@@ -59,8 +58,7 @@ class expression_compiler {
     const std::uint32_t final = nfa_.add();
     nfa_.link(build(body, first), final);
     const std::uint32_t open = is_behind ? start : final;
-    nfa_.arc(open, 0, 0xd7ff, open);
-    nfa_.arc(open, 0xe000, 0x10ffff, open);
+    nfa_.any_code(open, open);
     return looks_->add(is_behind, std::move(nfa_), start, final);
   }
 

@@ -15,6 +15,15 @@
 
 namespace UNMASK_NAMESPACE::detail::languages {
 
+/// A name as a part of a JSON pointer.
+[[nodiscard]] inline std::string pointer_part(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  }
+  return out;
+}
+
 /// A value of JSON: numbers as they are written, members in their order.
 struct json_value {
   enum class kind : std::uint8_t { null, boolean, number, string, list, object };

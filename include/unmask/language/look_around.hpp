@@ -93,8 +93,7 @@ class look_around {
   }
   // Whether every text may follow.
   static bool is_open(const automaton& a, std::uint32_t s) {
-    return a.accepting[s] != 0 &&
-           a.runs[s] == std::vector<run>{{0, 0xd7ffU, s}, {0xe000U, 0x10ffffU, s}};
+    return a.accepting[s] != 0 && a.runs[s] == runs_of_any_code(s);
   }
   // The automaton of what must follow a place, by what is before it.
   std::uint32_t ahead(std::uint32_t number, bool is_negated, const numbers& behind) {
@@ -108,8 +107,7 @@ class look_around {
     if (is_negated) {
       nfa all(left_);
       const std::uint32_t s = all.add();
-      all.arc(s, 0, 0xd7ffU, s);
-      all.arc(s, 0xe000U, 0x10ffffU, s);
+      all.any_code(s, s);
       made = product(smallest(all, s, s, left_), made, combination::first_only, left_);
     }
     ahead_.push_back(std::move(made));

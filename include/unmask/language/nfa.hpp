@@ -55,6 +55,12 @@ class nfa {
     runs_[from].push_back({first, last, to});
     left_->check_positions(++count_);
   }
+  /// A move by every code point.
+  void any_code(std::uint32_t from, std::uint32_t to) {
+    for (const run& r : runs_of_any_code(to)) {
+      arc(from, r.first, r.last, to);
+    }
+  }
   /// A copy of an automaton between two states.
   void put(const automaton& a, std::uint32_t from, std::uint32_t to) {
     const auto base = static_cast<std::uint32_t>(runs_.size());

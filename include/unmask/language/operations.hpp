@@ -17,6 +17,11 @@
 /// Automata by runs: the smallest one of a language, unions, intersections, differences.
 namespace UNMASK_NAMESPACE::detail::languages {
 
+/// Moves by every code point to a state.
+[[nodiscard]] inline std::vector<run> runs_of_any_code(std::uint32_t to) {
+  return {{0, 0xd7ffU, to}, {0xe000U, 0x10ffffU, to}};
+}
+
 /// Adds a state without runs.
 inline std::uint32_t add_state(automaton& a, bool is_accepting = false) {
   a.runs.emplace_back();

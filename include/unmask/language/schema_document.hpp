@@ -40,8 +40,10 @@ enum value_kinds : unsigned {
 class schema_document {
  public:
   schema_document(std::string_view text, budget& left)
+      : schema_document(json_document_reader(text, "the schema", left).read(), left) {}
+  schema_document(json_value root, budget& left)
       : left_(left)
-      , root_(json_document_reader(text, "the schema", left).read()) {
+      , root_(std::move(root)) {
     next_id_ = 0x80000000U;
     true_.is = json_value::kind::boolean;
     true_.truth = true;
@@ -334,14 +336,7 @@ class schema_document {
     }
     in_[&v] = in;
     for (std::size_t i = 0; i < v.items.size(); ++i) {
-      std::string key;
-      if (!v.is_object()) {
-        key = std::to_string(i);
-      } else {
-        for (const char c : v.names[i]) {
-          key += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-        }
-      }
+      const std::string key = v.is_object() ? pointer_part(v.names[i]) : std::to_string(i);
       visit(v.items[i],
             place + "/" + key,
             in,

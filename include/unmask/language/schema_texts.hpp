@@ -131,7 +131,7 @@ class schema_texts {
     static const shared_automaton all = [] {
       automaton a;
       add_state(a, true);
-      a.runs[0] = {{0, 0xd7ff, 0}, {0xe000, 0x10ffff, 0}};
+      a.runs[0] = runs_of_any_code(0);
       return share(std::move(a));
     }();
     return all;
@@ -258,7 +258,7 @@ class schema_texts {
     for (std::uint64_t i = 0; i <= last; ++i) {
       if (i < last || is_endless) {
         const auto next = static_cast<std::uint32_t>(i < last ? i + 1 : i);
-        a.runs[i] = {{0, 0xd7ff, next}, {0xe000, 0x10ffff, next}};
+        a.runs[i] = runs_of_any_code(next);
       }
     }
     return a;

@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::languages {
 
-/// The text of a value, for another reader.
+/// The text of a value, for messages.
 [[nodiscard]] inline std::string json_text_of(const json_value& v) {
   switch (v.is) {
   case json_value::kind::null:
@@ -89,11 +89,7 @@ class structural_tag_compiler {
     const json_value& value;
 
     [[nodiscard]] place at(std::string_view name) const {
-      std::string longer = pointer + "/";
-      for (const char c : name) {
-        longer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-      }
-      return {std::move(longer), *value.find(name)};
+      return {pointer + "/" + pointer_part(name), *value.find(name)};
     }
     [[nodiscard]] place at(std::size_t i) const {
       return {pointer + "/" + std::to_string(i), value.items[i]};
@@ -312,7 +308,7 @@ class structural_tag_compiler {
   std::uint32_t schema_of(const place& at, std::uint32_t from, const texts& excludes) {
     check_value(at, at.value.is_object() || at.value.is_boolean(), "must be a schema");
     return at_place(at, [&] {
-      schema_document document(json_text_of(at.value), left_);
+      schema_document document(at.value, left_);
       automaton made = schema_compiler(document, options_).compile();
       if (!excludes.empty()) {
         made = product(made,
@@ -506,17 +502,12 @@ class structural_tag_compiler {
     return to;
   }
 
-  // Texts as code points.
-  void any(nfa& n, std::uint32_t from, std::uint32_t to) {
-    n.arc(from, 0, 0xd7ffU, to);
-    n.arc(from, 0xe000U, 0x10ffffU, to);
-  }
   // Texts with one of some words, at the end only or anywhere.
   [[nodiscard]] automaton with(const texts& words, bool is_at_end) {
     nfa n(left_);
     const std::uint32_t start = n.add();
     const std::uint32_t final = n.add();
-    any(n, start, start);
+    n.any_code(start, start);
     for (const std::string& word : words) {
       std::uint32_t s = start;
       for (std::size_t i = 0; i < word.size();) {
@@ -528,14 +519,14 @@ class structural_tag_compiler {
       n.link(s, final);
     }
     if (!is_at_end) {
-      any(n, final, final);
+      n.any_code(final, final);
     }
     return smallest(n, start, final, left_, is_at_end ? dead_state : final);
   }
   [[nodiscard]] automaton free_text(const texts& excludes) {
     nfa n(left_);
     const std::uint32_t all = n.add();
-    any(n, all, all);
+    n.any_code(all, all);
     return product(smallest(n, all, all, left_),
                    excludes.empty() ? automaton{} : with(excludes, false),
                    combination::first_only,
@@ -549,7 +540,7 @@ class structural_tag_compiler {
     const std::uint32_t last = n.add();
     const std::uint32_t final = n.add();
     n.put(text, start, last);
-    any(n, last, final);
+    n.any_code(last, final);
     automaton out =
         product(smallest(n, start, final, left_), with({trigger}, true), combination::both, left_);
     return excludes.empty() ? out
@@ -560,7 +551,7 @@ class structural_tag_compiler {
     const std::uint32_t start = n.add();
     const std::uint32_t end = repeat(n, start, 0, most, [&](std::uint32_t from) {
       const std::uint32_t to = n.add();
-      any(n, from, to);
+      n.any_code(from, to);
       return to;
     });
     return smallest(n, start, end, left_);
