@@ -335,15 +335,15 @@ typedef struct unmask_model {
   const char* source;     ///< what was read, with its version
   const char* date;       ///< when
   int32_t block_length;   ///< positions of a block; 0: the whole answer is one
-  int32_t answer_length;  ///< positions that are decoded unless one says otherwise
+  int32_t answer_length;  ///< positions that are decoded by default
   int32_t
       whole_blocks;    ///< not 0: the sequence ends with a whole block, at a multiple of its length
   int32_t beyond;      ///< positions decoded right of the answer
-  int32_t mask_token;  ///< UNMASK_NO_TOKEN: none, or that of the tokenizer
-  int32_t eos_tokens[3];  ///< UNMASK_NO_TOKEN: no further one, or those of the tokenizer
+  int32_t mask_token;  ///< UNMASK_NO_TOKEN: the model has none, or the tokenizer has it
+  int32_t eos_tokens[3];  ///< then UNMASK_NO_TOKEN; only that if the tokenizer has them
   int32_t logits_shift;   ///< unmask_options::logits_shift
   int32_t propose_mask;   ///< unmask_options::propose_mask, to decode as the released code does
-  float temperature;      ///< that of the policy's draws
+  float temperature;      ///< temperature of the draws of `policy`
 } unmask_model;
 /// The released models that have a word. `entry_size` is sizeof(unmask_model), as the caller knows
 /// it; the library owns the entries.

@@ -46,7 +46,7 @@ struct word_of_line {
   return {};
 }
 
-/// What the row of a position sees.
+/// The tokens that the row of a position depends on.
 enum class sight {
   of_block,   ///< the positions before the end of its block, which begins at a multiple
   of_segment  ///< the keys of its segment; in a causal one those left of it
@@ -247,7 +247,7 @@ class decode_in_blocks {
     return all;
   }
 
-  // What a pass has changed within the answer; the last one fills masks with the EOS token.
+  // The changes of a pass within the answer; the last one fills masks with the EOS token.
   [[nodiscard]] std::vector<commit> difference(const tokens& before, bool is_over) const {
     std::vector<commit> all;
     for (std::size_t p = 0; p < static_cast<std::size_t>(end_); ++p) {
@@ -581,21 +581,29 @@ class decode_of_canvases {
   bool last_accepts_;
 };
 
+/// The numbers of a canvas, by their names.
+std::string canvas_of(int steps, const node& config, double certain) {
+  return text("steps=",
+              steps,
+              ", coldest=",
+              config.get_or<double>("t_min", 0.4),
+              ", hottest=",
+              config.get_or<double>("t_max", 0.8),
+              ", stable_steps=",
+              config.get_or<int>("stability_threshold", 1),
+              ", certain=",
+              certain);
+}
+
 verdict dgemma_hf(const node& line) {
   const node config = line.at("args").at("generation_config");
   return decode_of_canvases(line,
                             text("model:diffusion_gemma(bound=",
                                  config.get_or<double>("entropy_bound", 0.1),
-                                 ", steps=",
-                                 config.get_or<int>("max_denoising_steps", 48),
-                                 ", coldest=",
-                                 config.get_or<double>("t_min", 0.4),
-                                 ", hottest=",
-                                 config.get_or<double>("t_max", 0.8),
-                                 ", stable_steps=",
-                                 config.get_or<int>("stability_threshold", 1),
-                                 ", certain=",
-                                 config.get_or<double>("confidence_threshold", 0.005),
+                                 ", ",
+                                 canvas_of(config.get_or<int>("max_denoising_steps", 48),
+                                           config,
+                                           config.get_or<double>("confidence_threshold", 0.005)),
                                  ")"),
                             true,
                             true)
@@ -607,16 +615,9 @@ verdict dgemma_mlx(const node& line) {
   const node config = args.at("generation_config");
   const bool stops = config.has("stability_threshold") || config.has("confidence_threshold");
   const std::string numbers =
-      text("steps=",
-           args.get_or<int>("max_denoising_steps", 48),
-           ", coldest=",
-           config.get_or<double>("t_min", 0.4),
-           ", hottest=",
-           config.get_or<double>("t_max", 0.8),
-           ", stable_steps=",
-           config.get_or<int>("stability_threshold", 1),
-           ", certain=",
-           stops ? config.get_or<double>("confidence_threshold", 0.005) : 0.0);
+      canvas_of(args.get_or<int>("max_denoising_steps", 48),
+                config,
+                stops ? config.get_or<double>("confidence_threshold", 0.005) : 0.0);
   const bool by_entropy =
       args.get_or<std::string>("diffusion_sampler", "confidence-threshold") == "entropy-bound";
   return decode_of_canvases(line,

@@ -195,7 +195,7 @@ struct known_model {
   std::string_view models;  ///< the models, and the settings, in one line
   std::string_view text;
   index_t block_length = 0;        ///< positions of a block; 0: the whole answer is one
-  index_t answer_length = 0;       ///< positions that are decoded unless one says otherwise
+  index_t answer_length = 0;       ///< positions that are decoded by default
   bool whole_blocks = false;       ///< the sequence ends with a whole block: shape_of()
   index_t beyond = 0;              ///< positions decoded right of the answer: shape_of()
   token_id mask_token = no_token;  ///< no_token: none, or that of the tokenizer

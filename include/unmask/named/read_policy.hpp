@@ -430,12 +430,8 @@ UNMASK_LIBRARY std::optional<known_method> find_method(std::string_view name) {
       return m;
     }
   }
-  for (const known_model& m : known_models()) {
-    if (m.word == name) {
-      return m.method();
-    }
-  }
-  return std::nullopt;
+  const known_model* const model = name.rfind("model:", 0) == 0 ? find_model(name) : nullptr;
+  return model == nullptr ? std::nullopt : std::optional(model->method());
 }
 
 UNMASK_LIBRARY const known_model* find_model(std::string_view word) {
