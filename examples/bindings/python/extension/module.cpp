@@ -297,61 +297,55 @@ void bind_values(nb::module_& m) {
 
   using unmask::sequence_report;
   nb::class_<sequence_report> report(m, "Report", "Report of one sequence so far.");
-  report.def_ro("end", &sequence_report::end)
-      .def_ro("forwards", &sequence_report::forwards, "Forward passes supplied.")
-      .def_ro("committed", &sequence_report::committed, "Tokens committed by decisions.")
-      .def_ro("committed_prefix",
+  bind_record(
+      report,
+      std::tuple{
+          record_member{"end", &sequence_report::end, ""},
+          record_member{"forwards", &sequence_report::forwards, "Forward passes supplied."},
+          record_member{"committed", &sequence_report::committed, "Tokens committed by decisions."},
+          record_member{
+              "committed_prefix",
               &sequence_report::committed_prefix,
               "Every position before this one is committed, or filled with the EOS token by the "
-              "end of the sequence.")
-      .def_ro("answer_end",
+              "end of the sequence."},
+          record_member{
+              "answer_end",
               &sequence_report::answer_end,
               "One past the last position of the answer. While the sequence runs: its length. Of "
               "an ended sequence: after the EOS token or the stop sequence, and never after the "
               "first position that no decision committed, such as those that max_steps fills with "
               "EOS tokens or that cancel() leaves masked. The text to show ends before the lower "
-              "of this and committed_prefix: it is final, unless the policy rewrites.")
-      .def_ro("masked", &sequence_report::masked, "Positions still masked.")
-      .def_ro("rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked.")
-      .def_ro("forced",
-              &sequence_report::forced,
-              "Forced commits: candidates that the commit rule did not commit.")
-      .def_ro("invalid_rows", &sequence_report::invalid_rows, "Rows with sums that are not finite.")
-      .def_ro("second_reads",
-              &sequence_report::second_reads,
-              "Rows that were read twice: by truncation, or for Field.read_again.")
-      .def_ro("refused",
-              &sequence_report::refused,
-              "Candidates that a constraint refused and that stayed as they were.")
-      .def_ro("filled",
-              &sequence_report::filled,
-              "Committed tokens that a constraint left no choice about.")
-      .def_ro("constraint_met",
+              "of this and committed_prefix: it is final, unless the policy rewrites."},
+          record_member{"masked", &sequence_report::masked, "Positions still masked."},
+          record_member{
+              "rewritten", &sequence_report::rewritten, "Committed tokens replaced or remasked."},
+          record_member{"forced",
+                        &sequence_report::forced,
+                        "Forced commits: candidates that the commit rule did not commit."},
+          record_member{"invalid_rows",
+                        &sequence_report::invalid_rows,
+                        "Rows with sums that are not finite."},
+          record_member{"second_reads",
+                        &sequence_report::second_reads,
+                        "Rows that were read twice: by truncation, or for Field.read_again."},
+          record_member{"last_commits", &sequence_report::last_commits, nullptr},
+          record_member{"last_probabilities", &sequence_report::last_probabilities, nullptr},
+          record_member{"last_moved", &sequence_report::last_moved, nullptr},
+          record_member{"last_candidates", &sequence_report::last_candidates, nullptr},
+          record_member{"refused",
+                        &sequence_report::refused,
+                        "Candidates that a constraint refused and that stayed as they were."},
+          record_member{"filled",
+                        &sequence_report::filled,
+                        "Committed tokens that a constraint left no choice about."},
+          record_member{
+              "constraint_met",
               &sequence_report::constraint_met,
               "Whether the sequence has ended with a string of the language in each of its "
-              "constrained fields.")
-      .def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
+              "constrained fields."}});
+  report.def_prop_ro("tokens_per_forward", &sequence_report::tokens_per_forward)
       .def("__repr__",
            [](const sequence_report& r) { return "Report(Ending." + to_string(r) + ")"; });
-  bind_record(report, [](auto& r, const auto& use) {
-    use("end", r.end);
-    use("forwards", r.forwards);
-    use("committed", r.committed);
-    use("committed_prefix", r.committed_prefix);
-    use("answer_end", r.answer_end);
-    use("masked", r.masked);
-    use("rewritten", r.rewritten);
-    use("forced", r.forced);
-    use("invalid_rows", r.invalid_rows);
-    use("second_reads", r.second_reads);
-    use("last_commits", r.last_commits);
-    use("last_probabilities", r.last_probabilities);
-    use("last_moved", r.last_moved);
-    use("last_candidates", r.last_candidates);
-    use("refused", r.refused);
-    use("filled", r.filled);
-    use("constraint_met", r.constraint_met);
-  });
 
   using unmask::candidate_entry;
   using unmask::commit_entry;

@@ -115,6 +115,12 @@ constexpr const char* tune_arguments =
   return tuner(how, known).run();
 }
 
+constexpr std::tuple members_of_decoded{record_member{"right", &decoded::right},
+                                        record_member{"forwards", &decoded::forwards},
+                                        record_member{"segments", &decoded::segments},
+                                        record_member{"layer_positions", &decoded::layer_positions},
+                                        record_member{"seconds", &decoded::seconds}};
+
 }  // namespace
 
 void bind_tune(nb::module_& m) {
@@ -138,26 +144,14 @@ void bind_tune(nb::module_& m) {
           "layer_positions"_a = 0.0,
           "seconds"_a = 0.0,
           "Whether the answer is accepted, and what it cost; segments are forwards unless given.")
-      .def_ro("right", &decoded::right)
-      .def_ro("forwards", &decoded::forwards)
-      .def_ro("segments", &decoded::segments)
-      .def_ro("layer_positions", &decoded::layer_positions)
-      .def_ro("seconds", &decoded::seconds)
       .def("__repr__", [](const decoded& d) {
-        return shown("Decoded",
-                     std::pair("right", d.right),
-                     std::pair("forwards", d.forwards),
-                     std::pair("segments", d.segments),
-                     std::pair("layer_positions", d.layer_positions),
-                     std::pair("seconds", d.seconds));
+        return std::apply(
+            [&d](const auto&... member) {
+              return shown("Decoded", std::pair(member.name, d.*member.of)...);
+            },
+            members_of_decoded);
       });
-  bind_record(result, [](auto& d, const auto& use) {
-    use("right", d.right);
-    use("forwards", d.forwards);
-    use("segments", d.segments);
-    use("layer_positions", d.layer_positions);
-    use("seconds", d.seconds);
-  });
+  bind_record(result, members_of_decoded);
 
   nb::class_<point>(m, "OperatingPoint", "A policy with its results on a set of problems.")
       .def_ro("policy", &point::policy, "Its text.")
