@@ -87,8 +87,8 @@ def regex(
 ) -> Constraint:
     """Strings that match a regular expression from their beginning to their end; with `search`, that have a match in them.
 
-    The syntax is that of ECMA-262 with flag u, as JSON Schema has it: `\\d` is 0 to 9, and look-around, back
-    references and `\\b` are refused, with their column. `states` limits the automaton, `timeout` the seconds of its
+    The syntax is that of ECMA-262 with flag u, as JSON Schema has it: `\\d` is 0 to 9, and back
+    references are refused, with their column. `states` limits the automaton, `timeout` the seconds of its
     compilation and `memory` its bytes, about, because an expression of a request may take any amount; other threads
     run meanwhile. Results are kept, the latest 16.
     """

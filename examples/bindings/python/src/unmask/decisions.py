@@ -191,7 +191,7 @@ class Layout:
 
     def __init__(
         self, prompt: Sequence[int], questions: Sequence[Question], encode: Callable[[str], Sequence[int]], *, mask_token: int,
-        eos_token: int | None, vocab: int | None = None,
+        eos_token: int | None, vocab: int | None = None, logits_shift: int = 0,
     ) -> None:
         import numpy as np
 
@@ -236,6 +236,9 @@ class Layout:
         """Where the sequence is masked: the positions of the answers."""
         for first, table in zip(self._first, self._options):
             self.masked[first : first + table.shape[1]] = True
+        if self._first[0] < logits_shift:
+            raise RefusedAt("prompt", f"prompt must have at least {logits_shift} tokens in front of the first answer: logits_shift is "
+                            f"{logits_shift}, got {self._first[0]}")
 
     def passes(self, *, exact: bool, most: int = MOST_PASSES) -> list[Pass]:
         """The forward passes that answer the questions.
@@ -350,7 +353,8 @@ def decide(
     if not (isinstance(temperature, (int, float)) and 1e-6 <= temperature <= 1e6):
         raise ValueError(f"temperature must be a number in [1e-6, 1e6], got {temperature!r}")
     tokens = encode(prompt) if isinstance(prompt, str) else prompt
-    layout = Layout(tokens, questions_of(questions), encode, mask_token=mask_token, eos_token=eos_token, vocab=vocab)
+    layout = Layout(tokens, questions_of(questions), encode, mask_token=mask_token, eos_token=eos_token, vocab=vocab,
+                    logits_shift=logits_shift)
     passes = layout.passes(exact=exact)
     found = []
     for at in range(0, len(passes), max(1, together)):
@@ -358,8 +362,6 @@ def decide(
         logits = forward(np.stack([layout.sequence(one) for one in some]))
         for i, one in enumerate(some):
             def rows(positions: np.ndarray, i: int = i) -> Any:
-                if positions[0] < logits_shift:
-                    raise ValueError(f"prompt must have at least {logits_shift} tokens: logits_shift is {logits_shift}")
                 of = logits[i][(positions - logits_shift).tolist()]
                 of = of.detach().float().cpu().numpy() if hasattr(of, "detach") else of
                 return of

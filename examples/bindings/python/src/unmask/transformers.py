@@ -211,11 +211,8 @@ def _decode(
         raise ValueError(f"model_kwargs must be a dictionary of the model's arguments, got {_short(model_kwargs)}")
     config = getattr(model, "config", None)
     rows_of_batch = _batch_of(input_ids)
-    policy = _models.default(config) if policy is None else policy
-    word = _models.of_policy(policy)
-    mask_token_id = _known("mask_token_id", mask_token_id, config, None if word is None else word.mask_token)
+    policy, word, mask_token_id, ends = _of_model(policy, config, mask_token_id, eos_token_id, config)
     vocab_size = _known("vocab_size", vocab_size, config)
-    ends = _eos_tokens(eos_token_id, config, mask_token_id) or ([] if word is None else list(word.eos_tokens))
     if shifted_logits is None:
         shifted_logits = word is not None and word.logits_shift > 0
     policies = _policies(policy, rows_of_batch)
@@ -363,10 +360,7 @@ def custom_generate(
         value = getattr(config, name, None)
         if value is not None and value != nothing:
             raise ValueError(f"{name} must be {nothing}: {why}, got {value!r}")
-    policy = _models.default(model.config) if policy is None else policy
-    word = _models.of_policy(policy)
-    mask_token = _known("mask_token_id", mask_token_id, model.config, None if word is None else word.mask_token)
-    ends = _eos_tokens(config.eos_token_id, None, mask_token) or ([] if word is None else list(word.eos_tokens))
+    policy, _, mask_token, ends = _of_model(policy, model.config, mask_token_id, config.eos_token_id, None)
     texts = [_drawn(one, config) if config.do_sample else one for one in _policies(policy, len(input_ids))]
     removes = constraint is not None or any(n in _REMOVING for one in texts for n in _text.names(one))
     if config.do_sample and removes:
@@ -578,6 +572,14 @@ def _without_prompt(tokens: torch.Tensor, given: torch.Tensor, mask_token: int) 
 def _of_text(config: Any) -> Any:
     """The settings of the text model, in the configuration of one that may read images, too."""
     return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def _of_model(policy: Any, config: Any, mask_token_id: Any, eos_token_id: Any, eos_config: Any) -> tuple[Any, Any, int, list[int]]:
+    """The policy, that of the model if none is given; the model whose word it has; the mask token and the EOS tokens."""
+    policy = _models.default(config) if policy is None else policy
+    word = _models.of_policy(policy)
+    mask_token = _known("mask_token_id", mask_token_id, config, None if word is None else word.mask_token)
+    return policy, word, mask_token, _eos_tokens(eos_token_id, eos_config, mask_token) or ([] if word is None else list(word.eos_tokens))
 
 
 def _known(name: str, given: int | None, config: Any, otherwise: int | None = None) -> int:

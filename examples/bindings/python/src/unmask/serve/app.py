@@ -31,7 +31,7 @@ from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
 from .metrics import OTHER, PATHS, Requests
 from .models import Model
-from .tools import Calls, Languages
+from .tools import Calls
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
 _logger = logging.getLogger("unmask.serve")
@@ -258,7 +258,6 @@ class Server:
             also_eos=model.also_eos)
         self._most_bytes = (256 << 10) + 64 * model.context if limits.body is None else limits.body
         self._most_values = 65536 + 64 * model.context
-        self._calls = Languages()
         self._compilers = _Turns(2)
         self._readers = _Turns(1, rest=4.0)
         self.writers = _Turns(1)
@@ -382,7 +381,7 @@ class Server:
             "json_schema": lambda: constraints.json_schema(value, self._words),
             "json_object": lambda: constraints.json_object(self._words),
             "regex": lambda: constraints.regex(value, self._words),
-            "tools": lambda: self._calls.of(value, self._words),
+            "tools": lambda: value.language(self._words),
         }[kind]
         try:
             made = await self._compilers.run(make, client)

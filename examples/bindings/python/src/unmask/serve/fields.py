@@ -214,13 +214,12 @@ def read_decisions(body: dict[str, Any], batch: Batch) -> Decisions:
     most = model.context - len(prompt)
     try:
         layout = decisions.Layout(prompt, decisions.questions_of(questions), lambda text: _encode_text(model, text, batch),
-                                  mask_token=model.mask_token, eos_token=model.eos_token, vocab=model.vocab)
+                                  mask_token=model.mask_token, eos_token=model.eos_token, vocab=model.vocab,
+                                  logits_shift=model.logits_shift)
         if len(layout.tokens) - len(prompt) > most:
             raise Refused(f"questions must have at most {most} tokens, texts and options: the prompt has {len(prompt)} tokens and the "
                           f"model a context of {model.context}, got {len(layout.tokens) - len(prompt)}", "questions",
                           code="context_length_exceeded")
-        if int(layout.masked.argmax()) < model.logits_shift:
-            raise Refused(f"prompt must have at least {model.logits_shift} tokens in front of the first answer", "prompt")
         return Decisions(layout, layout.passes(exact=exact), 1.0 if temperature is None else float(temperature))
     except RefusedAt as error:
         raise Refused(str(error), error.place) from None

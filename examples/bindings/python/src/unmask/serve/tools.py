@@ -2,11 +2,9 @@
 """Tools of a chat: how a model is told of them, the language of its calls, and calls in a text."""
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import re
-import threading
 import uuid
 from typing import Any, Sequence
 
@@ -16,7 +14,6 @@ from .._unmask import Constraint, Vocabulary
 from .batch import _Stop
 
 MOST_TOOLS = 128
-_KEPT = 16  # languages
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -151,10 +148,6 @@ class Choice:
     several: bool
     form: Format
 
-    def key(self) -> Any:
-        return (self.form, self.must, self.several, self.places,
-                json.dumps([(tool.name, tool.parameters) for tool in self.tools]))
-
     def language(self, words: Vocabulary) -> Constraint:
         """Text, or text and calls; calls alone if it must call.
 
@@ -184,27 +177,6 @@ class Choice:
             trigger = "".join(f"\\u{{{ord(c):x}}}" for c in form.trigger)
             return {"type": "or", "elements": [{"type": "regex", "pattern": f"(?!{trigger})[^]*"}, calls]}
         return {"type": "sequence", "elements": [{"type": "any_text", "excludes": [form.trigger]}, {"type": "optional", "content": calls}]}
-
-
-class Languages:
-    """Makes the languages of calls and keeps the latest ones: a conversation asks for the same one again."""
-
-    def __init__(self) -> None:
-        self._kept: collections.OrderedDict[Any, Constraint] = collections.OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, choice: Choice, words: Vocabulary) -> Constraint:
-        key = choice.key()
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = choice.language(words)
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return made
 
 
 @dataclasses.dataclass

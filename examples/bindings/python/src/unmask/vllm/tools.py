@@ -14,7 +14,6 @@ from vllm.exceptions import VLLMValidationError
 from vllm.tool_parsers import ToolParserManager
 
 PREFIX = "unmask_"
-_KINDS = ("json", "regex", "choice", "json_object", "grammar", "structural_tag")
 
 
 def register() -> None:
@@ -26,9 +25,11 @@ def register() -> None:
 
 def constraint_of(wanted: Any) -> dict[str, Any]:
     """StructuredOutputsParams as `unmask_constraint`. Errors: VLLMValidationError, which is status 400."""
-    kind = next((kind for kind in _KINDS if getattr(wanted, kind) not in (None, False)), None)
+    from ._requests import KINDS
+
+    kind = next((kind for kind in KINDS if getattr(wanted, kind) not in (None, False)), None)
     if kind is None:
-        raise VLLMValidationError(f"structured_outputs must have one of {', '.join(_KINDS)} for a diffusion model, got {wanted}")
+        raise VLLMValidationError(f"structured_outputs must have one of {', '.join(KINDS)} for a diffusion model, got {wanted}")
     for name in ("whitespace_pattern", "disable_additional_properties"):
         if getattr(wanted, name):
             raise VLLMValidationError(f"{name} is not supported for a diffusion model: leave it out, got {getattr(wanted, name)!r}")
