@@ -187,7 +187,7 @@ comparison compare(const row_record& r, const std::vector<float>& x, const stats
   const temperature scale{static_cast<float>(expected.temperature)};
   const auto scaled = [&](double logit) {
     const auto z = static_cast<float>(logit);
-    return static_cast<double>(expected.temperature == 1 ? z : scale.transform(z, 0));
+    return static_cast<double>(expected.temperature == 1 ? z : scale.transform_at({})(z, 0));
   };
   const error_bounds bounds(x, expected.temperature);
   comparison c(bounds.vanishing);
@@ -234,7 +234,7 @@ verdict check_row_stats(const stats_line& line) {
       return verdict::fail(text("temperature ", expected.temperature, ", ", what));
     };
     const temperature scale{static_cast<float>(expected.temperature)};
-    const auto edit = [scale](float z, token_id v) { return scale.transform(z, v); };
+    const auto edit = scale.transform_at({});
     const bool plain = expected.temperature == 1;
     std::vector<float> z = x;
     if (!plain) {

@@ -160,6 +160,16 @@ template <class Policy>
   return any;
 }
 
+/// Temperature of the part that draws. 0 without one if the parts are chosen at run time; 1 for
+/// other policies, whose parts may read a draw.
+template <class Policy>
+[[nodiscard]] UNMASK_HD float draw_temperature([[maybe_unused]] const Policy& p) {
+  float found = Policy::varies ? 0.0F : 1.0F;
+  visit_parts<&part_traits::draws>(p,
+                                   [&found](const auto& v) { found = v.part.draw_temperature(); });
+  return found;
+}
+
 // Sum of the extra_forwards() of the parts with the trait.
 template <bool part_traits::* Does, class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t extra_forwards_sum(const Policy& p, const sequence_shape& g) {

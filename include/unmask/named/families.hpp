@@ -6,6 +6,7 @@
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
+#include <unmask/policy/canvas.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
 #include <unmask/policy/linear_position.hpp>
@@ -13,7 +14,9 @@
 #include <unmask/policy/logits/eos.hpp>
 #include <unmask/policy/logits/probability.hpp>
 #include <unmask/policy/logits/repetition.hpp>
+#include <unmask/policy/logits/temperature.hpp>
 #include <unmask/policy/logits/tokens.hpp>
+#include <unmask/policy/logits/truncation.hpp>
 #include <unmask/policy/lookahead.hpp>
 #include <unmask/policy/position_frequency.hpp>
 #include <unmask/policy/ranking.hpp>
@@ -105,6 +108,22 @@ using filter_family =
 using token_edit_family =
     family<2, family_states::shared, edit_committed, remask_current_below, replayed_edits>;
 
+/// A canvas draws, too, and is a schedule.
+using draw_family = family<1, family_states::shared, sampling, replayed_draw>;
+
+/// top_k, top_p, min_p and confidence_after_truncation together.
+struct any_truncation {
+  truncation rules = {};
+  bool has_rules = false;
+
+  static constexpr statistics required = stat::kept;
+
+  [[nodiscard]] UNMASK_HD bool truncates_now() const { return has_rules; }
+  [[nodiscard]] statistics required_now() const { return has_rules ? required : stat::none; }
+  [[nodiscard]] UNMASK_HD truncation kept() const { return rules; }
+};
+static_assert(truncating<any_truncation>);
+
 using schedule_family = family_of_stage<part_stage::schedule,
                                         1,
                                         family_states::shared,
@@ -120,6 +139,7 @@ using schedule_family = family_of_stage<part_stage::schedule,
                                         rho_eos,
                                         self_speculation,
                                         seeded_blocks,
+                                        canvas,
                                         replayed_schedule>;
 
 using layer_rule_family = family_of_stage<part_stage::layer_rule,

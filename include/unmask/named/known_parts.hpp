@@ -44,7 +44,6 @@ using all_parts = typename joined<
     token_edits,
     type_list<remask_below, lookahead_by<any_lookahead_score>, drafts, beam>,
     decltype(at_home<part_stage::schedule>(schedules{})),
-    type_list<canvas>,
     decltype(at_home<part_stage::cache>(caches{})),
     type_list<key_eviction>,
     layer_rules,

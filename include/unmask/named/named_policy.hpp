@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/named/any_draw.hpp>
 #include <unmask/named/commit_rule_expression.hpp>
 #include <unmask/named/families.hpp>
 #include <unmask/named/policy_text_error.hpp>
@@ -10,6 +9,7 @@
 #include <unmask/policy/lookahead.hpp>
 
 #include <array>
+#include <limits>
 #include <stdexcept>
 
 namespace UNMASK_NAMESPACE {
@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE {
 struct named_parts {
   ranking_family ranking = ranking_family(by_confidence{});
   commit_rule_expression commit_rule = {};
-  any_transform transform = {};
+  placed<unmask::temperature> temperature = {};
   logits_processor_family logits_processors = {};
   filter_family filter = {};
   stop_family stops = {};
@@ -27,7 +27,7 @@ struct named_parts {
   layer_rule_family layer_rule = {};
   feature layer_reads = {};  ///< the tensor that the layer rule reads
   schedule_family schedule = schedule_family(semi_autoregressive{});
-  any_draw draw = {};
+  draw_family draw = {};
   any_truncation truncation = {};
   token_edit_family token_edits = {};
   placed<remask_below> remask = {{.confidence = 0.0F}};
@@ -55,7 +55,7 @@ struct member_list {
 };
 using parts_by_name = member_list<&named_parts::ranking,
                                   &named_parts::commit_rule,
-                                  &named_parts::transform,
+                                  &named_parts::temperature,
                                   &named_parts::logits_processors,
                                   &named_parts::filter,
                                   &named_parts::stops,
@@ -102,6 +102,9 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   /// Name of a part that depends on more than one step; empty if there is none.
   std::string_view beyond_a_step = {};
 
+  /// Index of a part after all that are written: another one that stops in the same step decides.
+  static constexpr index_t last_written = std::numeric_limits<index_t>::max();
+
   /// Part I of part_list.
   template <std::size_t I>
   [[nodiscard]] UNMASK_HD const part_type<I>& part_at() const {
@@ -117,30 +120,34 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   }
   /// Index in device_reads. `traced`: candidates are reported, with all their statistics.
   [[nodiscard]] index_t device_read(bool traced) const {
-    if (row_kind() != 0 || draw.draw_temperature() > 0.0F) {
+    if (row_kind() != 0 || detail::draw_temperature(*this) > 0.0F) {
       return row_kind();
     }
-    return traced || !stat::confidence.contains(required_now()) ? 3
-           : transform.transforms_now()                         ? 4
-                                                                : 5;
+    return traced || !(stat::confidence | stat::sampled).contains(required_now()) ? 3
+           : temperature.transforms_now()                                         ? 4
+                                                                                  : 5;
   }
 
   /// The same policy for a model: a canvas draws from its vocabulary.
   [[nodiscard]] named_policy of_model(const model_info& model) const {
     named_policy p = *this;
-    p.draw.noise.vocab = model.vocab;
+    if (schedule.holds<canvas>()) {
+      canvas drawn = schedule.find<canvas>();
+      drawn.vocab = model.vocab;
+      p.schedule.choose(drawn, schedule.text_indices[0]);
+    }
     return p;
   }
   /// The policy that decodes as a trace did, with the parts of this one that edit logits, and its
   /// caches and layer rules: those that select tokens are replaced. `trace` must outlive its
   /// sessions. Errors: std::invalid_argument for a canvas.
   [[nodiscard]] named_policy replaying(const replay_view& trace) const {
-    if (draw.has_canvas) {
+    if (schedule.holds<canvas>()) {
       throw std::invalid_argument("a policy with a canvas cannot be replayed");
     }
     const replay_by_address again{&trace};
     named_policy p;
-    p.transform = transform;
+    p.temperature = temperature;
     p.logits_processors = logits_processors;
     p.cache = cache;
     p.eviction = eviction;
@@ -150,8 +157,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
     p.ranking.choose(left_to_right{});
     p.commit_rule.push(replayed_commits(again), 0);
     p.schedule.choose(replayed_schedule(again));
-    p.draw.traced = again;
-    p.draw.has_trace = true;
+    p.draw.choose(replayed_draw(again), last_written);
     if (trace.edits) {
       p.token_edits.push(replayed_edits(again), 0);
     }

@@ -172,9 +172,9 @@ void put(parts p, values v, const P& part) {
     p.truncation.has_rules = true;
     p.truncation.rules = p.truncation.rules.tightened(part.kept());
   } else if constexpr (std::is_same_v<P, temperature>) {
-    put_only(p.transform.of_logits, p, v, part);
+    put_only(p.temperature, p, v, part);
   } else if constexpr (std::is_same_v<P, sampling>) {
-    p.draw.draw = part;
+    p.draw.choose(part, p.count);
   } else if constexpr (is_one_of<P, token_edits>) {
     push_only(p.token_edits, v, part, p.count);
   } else if constexpr (std::is_same_v<P, remask_below>) {
@@ -185,10 +185,6 @@ void put(parts p, values v, const P& part) {
     put_only(p.drafted, p, v, part);
   } else if constexpr (std::is_same_v<P, beam>) {
     put_only(p.searched, p, v, part);
-  } else if constexpr (std::is_same_v<P, canvas>) {
-    p.draw.has_canvas = p.transform.has_canvas = true;
-    p.draw.noise = p.transform.of_canvas = part;
-    p.schedule.choose(single_block{});
   } else if constexpr (std::is_same_v<P, key_eviction>) {
     bool there = p.eviction.count > 0;
     v.take_only(there, P::label.name);

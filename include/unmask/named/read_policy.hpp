@@ -53,7 +53,7 @@ namespace UNMASK_NAMESPACE {
 /// several and at_most(count, rule) limits one; at most one ranking (default: by_confidence),
 /// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method stands
 /// for its parts: known_methods(). Parts of one stage apply in written order; temperature precedes
-/// a canvas, whose own stop comes last.
+/// a canvas.
 ///
 /// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
 /// Host only; allocates.

@@ -103,6 +103,18 @@ struct replayed_commits : private replay_by_address {
   using replay_by_address::extra_forwards;
   using replay_by_address::required;
 };
+/// Its tokens and its end alone.
+struct replayed_draw : private replay_by_address {
+  replayed_draw() = default;
+  explicit replayed_draw(const replay_by_address& all)
+      : replay_by_address(all) {}
+  using replay_by_address::check;
+  using replay_by_address::draw_temperature;
+  using replay_by_address::filled_tokens;
+  using replay_by_address::forced_token;
+  using replay_by_address::required;
+  using replay_by_address::stop;
+};
 /// Its edits alone.
 struct replayed_edits : private replay_by_address {
   replayed_edits() = default;

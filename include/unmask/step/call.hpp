@@ -312,17 +312,6 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::looks_ahead>>();
 }
 
-/// Temperature of the drawing part; 1 without one.
-template <class Policy>
-[[nodiscard]] UNMASK_HD float draw_temperature([[maybe_unused]] const Policy& p) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::draws>;
-  if constexpr (I < Policy::part_total) {
-    return p.template part_at<I>().draw_temperature();
-  } else {
-    return 1.0F;
-  }
-}
-
 /// Result of edit_token() for a committed position: that of the first part that does not keep it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD decided<verdict> edit_token(const slot_memory<Policy>& m,
@@ -361,10 +350,12 @@ accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, cons
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id
 renoise(const slot_memory<Policy>& m, index_t position, const step_info& at, bool last) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
-  auto context = context_of<I>(m, m.cell_of(position), at);
-  const auto& part = m.policy->template part_at<I>();
-  return last ? part.conclude(context) : part.refill(position, context);
+  token_id token = no_token;
+  detail::visit_parts<&part_traits::renoises>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, m.cell_of(position), at);
+    token = last ? v.part.conclude(context) : v.part.refill(position, context);
+  });
+  return token;
 }
 
 }  // namespace unmask::step

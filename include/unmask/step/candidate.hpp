@@ -27,18 +27,13 @@ template <statistics S>
 /// The token that a part names for scored position i; no_token if it names none.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id forced_token(const slot_memory<Policy>& m, index_t i) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::forces>;
-  if constexpr (I < Policy::part_total) {
-    if (forces_now(m)) {
-      return apart<Policy>([&] {
-        return m.policy->template part_at<I>().forced_token(
-            info_of(*m.state, m.status->next, m.status->next.score.first + i));
-      });
-    }
-  }
-  static_cast<void>(m);
-  static_cast<void>(i);
-  return no_token;
+  token_id token = no_token;
+  when<active_parts::forces_now>(m, [&token, i](const auto& s) {
+    const step_info at = info_of(*s.state, s.status->next, s.status->next.score.first + i);
+    detail::visit_parts<&part_traits::forces>(
+        *s.policy, [&](const auto& v) { token = v.part.forced_token(at); });
+  });
+  return token;
 }
 
 /// The candidate at scored position i, in the branch with which the step continues.

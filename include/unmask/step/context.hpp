@@ -61,29 +61,24 @@ UNMASK_HD inline void masked_blocks(const slot_arrays& m, const plan& next) {
 /// True if scored position i is an absorbed one of a canvas.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool is_absorbed(const slot_memory<Policy>& m, index_t i) {
-  if constexpr (Policy::renoises) {
-    constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
-    using part_type = std::remove_cvref_t<decltype(m.policy->template part_at<I>())>;
-    if constexpr (absorbing<part_type>) {
-      if (renoises_now(m)) {
-        const index_t position = m.status->next.score.first + i;
-        auto context = context_of<I>(m, m.cell_of(position), info_of(*m.state));
-        return m.policy->template part_at<I>().is_absorbed(context);
-      }
-    }
+  bool is = false;
+  if (absorbs_now(m)) {
+    const index_t position = m.status->next.score.first + i;
+    detail::visit_parts<&part_traits::absorbs>(*m.policy, [&](const auto& v) {
+      auto context = context_of(v, m, m.cell_of(position), info_of(*m.state));
+      is = v.part.is_absorbed(context);
+    });
   }
-  return false;
+  return is;
 }
 
 /// Tells the part of a canvas that the commit rule has accepted a position.
 template <class Policy>
 UNMASK_HD void absorb(const slot_memory<Policy>& m, index_t position, const step_info& at) {
-  constexpr std::size_t I = detail::part_that<Policy, &part_traits::renoises>;
-  using part_type = std::remove_cvref_t<decltype(m.policy->template part_at<I>())>;
-  if constexpr (absorbing<part_type>) {
-    auto context = context_of<I>(m, m.cell_of(position), at);
-    m.policy->template part_at<I>().absorb(context);
-  }
+  detail::visit_parts<&part_traits::absorbs>(*m.policy, [&](const auto& v) {
+    auto context = context_of(v, m, m.cell_of(position), at);
+    v.part.absorb(context);
+  });
 }
 
 }  // namespace unmask::step

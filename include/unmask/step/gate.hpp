@@ -353,12 +353,8 @@ UNMASK_HD void
 place(const deciding_group auto& t, const slot_memory<Policy>& m, [[maybe_unused]] Answer* answer) {
   if constexpr (!std::is_same_v<Answer, no_constraints>) {
     placed_tokens placed = answer->place_tokens(t);
-    if constexpr (constexpr std::size_t I = detail::part_that<Policy, &part_traits::forces>;
-                  I < Policy::part_total) {
-      if (forces_now(m)) {
-        placed = m.policy->template part_at<I>().filled_tokens(m.state->view.step);
-      }
-    }
+    detail::visit_parts<&part_traits::forces>(
+        *m.policy, [&](const auto& v) { placed = v.part.filled_tokens(m.state->view.step); });
     if (t.lane() == 0 && placed.count > 0) {
       write_placed(m, placed);
     }

@@ -16,23 +16,33 @@ struct part_transform {
   }
 };
 
+/// The logits transform of a part as a function object. Those of a family's parts are factors, 1 if
+/// none of them is chosen.
+template <class Part>
+[[nodiscard]] UNMASK_HD auto transform_of_part(const Part& part, const step_info& at) {
+  if constexpr (is_family<Part>) {
+    static_assert(Part::capacity == 1);
+    logit_factor chosen;
+    part.template each<&part_traits::transforms>(
+        [&](const auto& value, index_t) { chosen = value.transform_at(at); });
+    return chosen;
+  } else if constexpr (requires { part.transform_at(at); }) {
+    return part.transform_at(at);
+  } else {
+    return part_transform<Part>{part};
+  }
+}
+
 /// The logits transforms of parts I and later of a policy, in written order; identity without any.
 template <std::size_t I = 0, class Policy>
 [[nodiscard]] UNMASK_HD auto transforms_from([[maybe_unused]] const Policy& p,
                                              [[maybe_unused]] const step_info& at) {
   if constexpr (I == Policy::part_total) {
     return identity{};
-  } else if constexpr (!logits_transform<typename Policy::template part_type<I>>) {
+  } else if constexpr (!traits_of<typename Policy::template part_type<I>>.transforms) {
     return transforms_from<I + 1>(p, at);
   } else {
-    const auto& part = p.template part_at<I>();
-    const auto own = [&] {
-      if constexpr (requires { part.transform_at(at); }) {
-        return part.transform_at(at);
-      } else {
-        return part_transform<std::remove_cvref_t<decltype(part)>>{part};
-      }
-    }();
+    const auto own = transform_of_part(p.template part_at<I>(), at);
     const auto others = transforms_from<I + 1>(p, at);
     if constexpr (std::is_same_v<decltype(others), const identity>) {
       return own;  // a type of the part alone: kernels are shared by policies with that transform
@@ -56,7 +66,7 @@ template <class Policy>
     const slot_state& s = *m.state;
     draw.key = {
         s.geometry.seed, s.geometry.sequence, s.view.step, m.status->next.score.first + i, 0};
-    draw.temperature = draw_temperature(*m.policy);
+    draw.temperature = detail::draw_temperature(*m.policy);
     draw.forced = forced_token(m, i);
   }
   return draw;

@@ -52,8 +52,6 @@ template <class Policy>
     const auto& part = p.template part_at<Array::part>();
     if constexpr (is_family<std::remove_cvref_t<decltype(part)>>) {
       return part.template keeps<typename Array::state>();
-    } else if constexpr (requires { part.remembers_now(); }) {
-      return part.remembers_now();
     } else {
       return true;
     }

@@ -42,7 +42,7 @@ template <class Policy>
   return p;
 }
 [[nodiscard]] inline named_policy greedily(named_policy p) {
-  p.draw.draw.temperature = 0.0F;
+  p.draw.count = 0;
   return p;
 }
 

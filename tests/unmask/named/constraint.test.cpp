@@ -118,8 +118,8 @@ void decode_random(const named_policy& p, std::uint64_t seed, bool restricted, d
       rows,
       restricted,
       n,
-      !restricted && !field.read_again && p.draw.draw.temperature == 0.0F && !p.draw.has_canvas &&
-          !step::processes_now(p),
+      !restricted && !field.read_again && detail::draw_temperature(p) == 0.0F &&
+          !p.schedule.holds<canvas>() && !step::processes_now(p),
       (step::remasks_least_now(p) || step::reconsiders_now(p)));
 }
 

@@ -155,7 +155,7 @@ TEST(read_policy, sets_the_parts_named) {
                   "temperature(0.5) + block_pipeline(at_once=2) + stop_at_eos + max_steps(7)");
   EXPECT_TRUE(p.ranking.holds<by_margin>());
   EXPECT_EQ(p.commit_rule.size(), 3);
-  EXPECT_EQ(p.transform.of_logits.value, 0.5F);
+  EXPECT_EQ(p.temperature.value, 0.5F);
   EXPECT_EQ(p.stops.count, 2);
   EXPECT_TRUE(p.logits_processors.count > 0 && step::transforms_now(p));
   p.logits_processors.each([](const auto& rule, index_t) {

@@ -40,7 +40,7 @@ struct read_options {
   any_modifiers beside;
 
   [[nodiscard]] float edited(float logit, token_id token) const {
-    return scale.transforms_now() ? scale.transform(logit, token) : logit;
+    return scale.transforms_now() ? scale.transform_at({})(logit, token) : logit;
   }
 };
 
@@ -109,7 +109,7 @@ void read_all(const any_rows& logits,
   const rows_view<T, memory::host> rows(
       static_cast<const T*>(logits.data), logits.rows, logits.columns, logits.stride);
   const bool truncates = !o.rules.keeps_all(logits.columns);
-  const auto edit = [&o](float logit, token_id token) { return o.scale.transform(logit, token); };
+  const logit_factor edit = o.scale.transform_at({});
   held_tokens held;
   for (index_t r = 0; r < rows.rows; ++r) {
     const any_modifiers beside = o.beside.from_row(r, logits.kind);

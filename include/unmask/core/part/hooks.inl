@@ -53,7 +53,7 @@ UNMASK_HOOK(filters, candidate_filter<P>, always,
   UNMASK_FUNCTION(filter, candidate_filter<P>,
       "filter(candidate, context) or filter(candidate, neighbours, context) must be const and "
       "return filter_result"))
-UNMASK_HOOK(reduces, step_reducing<P>, reduces_now,
+UNMASK_HOOK(reduces, step_reducing<P>, always,
   UNMASK_FUNCTION(reduce, step_reducing<P>,
       "reduce(candidate, context) must be const and return the part's step reduction, which "
       "has merge(step reduction)"))
@@ -79,7 +79,7 @@ UNMASK_HOOK(is_probe, probing<P>, always,
       "probe(row, context, out) must be const and return index_t, and the part must say how "
       "many probabilities it writes: static constexpr index_t probes"))
 // edits or probes rows after their read
-UNMASK_HOOK(processes, (logits_processor<P> || probing<P>), processes_now)
+UNMASK_HOOK(processes, (logits_processor<P> || probing<P>), always)
 // names tracked tokens
 UNMASK_HOOK(names_tokens, tracking<P>, always,
   UNMASK_FUNCTION(track, tracking<P>,
@@ -102,7 +102,7 @@ UNMASK_TRAIT(draws, drawing<P>,
   UNMASK_FUNCTION(draw_temperature, drawing<P>,
       "draw_temperature() must be const and return float"))
 // names the tokens that are drawn
-UNMASK_HOOK(forces, forcing<P>, forces_now)
+UNMASK_HOOK(forces, forcing<P>, always)
 // compares rows with those of the previous step
 UNMASK_HOOK(compares, (P::required.contains(stat::drift) || P::required.contains(stat::divergence)), always)
 UNMASK_HOOK(reads_sequence, sequence_reading<P>, always)
@@ -123,7 +123,7 @@ UNMASK_TRAIT(reaches, reaching<P>)
 UNMASK_TRAIT(idles, (scheduling<P> || renoising<P>))
 // depends on the committed tokens left of it
 UNMASK_TRAIT(follows_text, detail::declares_follows_text<P>)
-UNMASK_HOOK(stops, stopping<P>, stops_now,
+UNMASK_HOOK(stops, stopping<P>, always,
   UNMASK_FUNCTION(stop, stopping<P>,
       "stop(sequence, context) must be const and return ending")
   UNMASK_FUNCTION(answer_end, delimiting<P>,
@@ -195,13 +195,15 @@ UNMASK_TRAIT(grows, growing<P>,
 // reads committed positions in a shadow
 UNMASK_HOOK(shadows, (detail::attention_of<P> == attention_kind::shadow), shadows_now)
 UNMASK_HOOK(tracks_current, (current_tracking<P> || ((remasking_least<P> || verifying<P> || reconsidering<P>) && detail::declares_tracks_current<P>)), always)
-UNMASK_HOOK(renoises, renoising<P>, renoises_now,
+UNMASK_HOOK(renoises, renoising<P>, always,
   UNMASK_FUNCTION(refill, renoising<P>,
       "refill(position, context) must be const and return token_id, and so must "
       "conclude(context)")
   UNMASK_FUNCTION(conclude, renoising<P>,
       "conclude(context) must be const and return token_id, and so must refill(position, "
       "context)"))
+// keeps the tokens of accepted positions on a canvas
+UNMASK_HOOK(absorbs, absorbing<P>, always)
 UNMASK_HOOK(caches, caching<P>, always,
   UNMASK_FUNCTION(set_query, caching<P>,
       "set_query(sequence, plan, context) must be const and return void"))

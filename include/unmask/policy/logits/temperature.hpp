@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/logits.hpp>
 #include <unmask/core/part/knob.hpp>
 #include <unmask/core/part/part.hpp>
 #include <unmask/core/random.hpp>
@@ -19,9 +20,9 @@ struct temperature {
   static constexpr knob<temperature> knobs[] = {
       {"value", &temperature::value, at_least(least_temperature)}};
 
-  /// By which logits are multiplied.
-  [[nodiscard]] UNMASK_HD float factor() const { return math::divide(1.0F, value); }
-  UNMASK_HD float transform(float logit, token_id) const { return logit * factor(); }
+  [[nodiscard]] UNMASK_HD logit_factor transform_at(const step_info&) const {
+    return {math::divide(1.0F, value)};
+  }
   /// False at temperature 1, which changes nothing.
   [[nodiscard]] UNMASK_HD bool transforms_now() const { return value != 1.0F; }
 };
