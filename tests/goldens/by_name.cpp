@@ -362,7 +362,8 @@ verdict check_core(const node& line) {
     if (!goes_on) {
       return decode.fail(wrong);
     }
-    const bool hides = decode.session.planned().hides;  // what the step has committed
+    const bool hides =
+        decode.session.planned().kind == pass_kind::hiding;  // what the step has committed
     const std::vector<commit> changed = difference(before, x);
     const std::vector<commit> expected = commits_in(recorded, "changes");
     if (changed != expected || hides) {

@@ -668,7 +668,7 @@ class decoder {
            "rows [" + std::to_string(s.rows.first) + ", " + std::to_string(s.rows.last) +
                ") are not in query [" + std::to_string(s.query.first) + ", " +
                std::to_string(s.query.last) + ")");
-    const bool is_of_beam = session_->planned(s.slot).beam;
+    const bool is_of_beam = session_->planned(s.slot).kind == pass_kind::beam;
     expect(
         is_of_beam || s.placed.empty() == (s.branch == 0), "request", "a branch without a token");
     for (const placement& p : s.placed) {

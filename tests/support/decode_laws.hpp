@@ -118,8 +118,9 @@ class decode_laws {
         const placement& at = p.branch[k];
         const std::size_t i = std::size_t(at.position);
         const bool is_free = is_masked(i, tokens) || tokens[i] == at.token;
-        const bool is_decided = p.beam || p.score.contains(at.position);
-        const bool is_draft = p.placed_last[1] > 0 && !p.beam && is_masked(i, tokens);
+        const bool is_decided = p.kind == pass_kind::beam || p.score.contains(at.position);
+        const bool is_draft =
+            p.placed_last[1] > 0 && p.kind != pass_kind::beam && is_masked(i, tokens);
         const bool was_held =
             std::find(held_.begin(), held_.end(), std::pair{at.position, at.token}) != held_.end();
         if (!is_decided || !is_free || (is_draft && !was_held) || at.token == mask_ ||
@@ -155,10 +156,10 @@ class decode_laws {
       expected[std::size_t(c.position)] = c.token;
     }
     undecided_ = shape_.length;
-    is_undecided_known_ =
-        !planned_.drafts && std::all_of(committed.begin(), committed.end(), [&](const auto& c) {
-          return is_masked(std::size_t(c.position), before_);
-        });
+    is_undecided_known_ = planned_.kind != pass_kind::drafting &&
+                          std::all_of(committed.begin(), committed.end(), [&](const auto& c) {
+                            return is_masked(std::size_t(c.position), before_);
+                          });
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (is_masked(i, expected)) {
         undecided_ = std::min(undecided_, static_cast<index_t>(i));
@@ -351,8 +352,10 @@ class decode_laws {
     for (index_t p = first; p < shape_.length; ++p) {
       masked += is_masked(std::size_t(p), tokens) ? 1 : 0;
     }
-    const bool is_prefix = planned_.drafts || planned_.checks ? report.committed_prefix <= first
-                                                              : report.committed_prefix == first;
+    const bool is_prefix =
+        planned_.kind == pass_kind::drafting || planned_.kind == pass_kind::checking
+            ? report.committed_prefix <= first
+            : report.committed_prefix == first;
     if (!is_prefix || (grows_ ? report.masked > masked : report.masked != masked)) {
       throw std::logic_error("committed_prefix is " + std::to_string(report.committed_prefix) +
                              " and masked is " + std::to_string(report.masked) + ", but " +

@@ -118,6 +118,7 @@ class fields {
   UNMASK_FIELDS(placement, position, token, lookahead_score, log_probability)
   UNMASK_FIELDS(sequence_plan,
                 end,
+                kind,
                 started,
                 query,
                 keys,
@@ -125,10 +126,6 @@ class fields {
                 evict,
                 attention,
                 shadow,
-                drafts,
-                hides,
-                checks,
-                beam,
                 logits_shift,
                 score,
                 forced,

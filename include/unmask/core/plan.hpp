@@ -147,9 +147,30 @@ enum class attention_kind : unsigned char {
   return names[static_cast<int>(kind)];
 }
 
+/// What a forward pass is for.
+enum class pass_kind : unsigned char {
+  candidates,  ///< masked positions are candidates, of which the commit rule accepts some
+  canvas,      ///< every position gets a new token (policy/canvas.hpp)
+  rewriting,   ///< a rule rewrites the scored block as a whole (core/part/rewriting.hpp)
+  drafting,    ///< as candidates, but what it commits are drafts, until a pass that checks them
+  checking,    ///< drafts stand or fall (core/part/schedule.hpp)
+  hiding,      ///< some committed tokens are masks in it, and are reconsidered
+  /// The branches are the members of a beam (core/part/branches.hpp), and so is the sequence
+  /// itself, with tokens of its own: branch 0.
+  beam
+};
+
+/// The name of a kind of pass.
+[[nodiscard]] constexpr const char* name_of(pass_kind kind) {
+  constexpr const char* names[] = {
+      "candidates", "canvas", "rewriting", "drafting", "checking", "hiding", "beam"};
+  return names[static_cast<int>(kind)];
+}
+
 /// Plan of the next forward pass of one sequence, without its branches.
 struct sequence_plan {
-  ending end = ending::running;  ///< Why the sequence has ended, or ending::running.
+  ending end = ending::running;            ///< Why the sequence has ended, or ending::running.
+  pass_kind kind = pass_kind::candidates;  ///< What the pass is for.
   /// False for a slot that was never started.
   bool started = false;
   /// Positions to compute (queries). Of an ended sequence whose text moves: all its positions.
@@ -166,15 +187,6 @@ struct sequence_plan {
   /// Positions that a shadow segment computes besides, and whose rows it returns where they are
   /// committed; empty if there is no such segment.
   range shadow;
-  /// The tokens that this pass commits are drafts, until a pass that checks them.
-  bool drafts = false;
-  /// The tokens of some committed positions are masks in this pass (core/part/rewriting.hpp).
-  bool hides = false;
-  /// This pass checks drafts (core/part/schedule.hpp).
-  bool checks = false;
-  /// The branches are the members of a beam (core/part/branches.hpp), and so is the sequence
-  /// itself, with tokens of its own: branch 0.
-  bool beam = false;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
   index_t logits_shift = 0;
   /// The scored range: positions that the step decides. The masked ones among them are candidates.
@@ -208,7 +220,7 @@ struct plan : sequence_plan {
   /// The tokens of branch b, as indices into `branch`; none for the sequence itself but in a beam.
   [[nodiscard]] UNMASK_HD range placed(index_t b) const {
     const index_t last = placed_last[b];
-    if (beam) {
+    if (kind == pass_kind::beam) {
       return {b > 0 ? placed_last[b - 1] : 0, last};
     }
     return b == 0 || last > 0 ? range{0, last} : range{b - 1, b};

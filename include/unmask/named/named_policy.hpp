@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/walk.hpp>
 #include <unmask/named/commit_rule_expression.hpp>
 #include <unmask/named/families.hpp>
 #include <unmask/named/policy_text_error.hpp>

@@ -10,8 +10,7 @@ namespace UNMASK_NAMESPACE {
 
 /// Denoises a canvas of random tokens instead of replacing masks: each step draws a token for every
 /// position from its row at the step's temperature; a position that the commit rule accepts keeps
-/// the drawn token, every other one gets a new random token. At least one position is accepted in
-/// each step. The answer is the most probable token
+/// the drawn token, every other one gets a new random token. The answer is the most probable token
 /// of each position in the last step.
 ///
 /// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. The sequence
@@ -146,7 +145,6 @@ struct canvas {
     next.score = {q.prompt_length, q.length};
     next.first_block = 0;
     next.last_block = 1;
-    next.forced = 1;
   }
 };
 static_assert(renoising<canvas> && absorbing<canvas> && scheduling<canvas> && stopping<canvas> &&

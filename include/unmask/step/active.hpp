@@ -135,6 +135,46 @@ UNMASK_HD void when([[maybe_unused]] const slot_memory<Policy>& m,
   }
 }
 
+/// The parts whose policies have passes of a kind.
+template <pass_kind Kind>
+inline constexpr active_parts::has_trait parts_of_pass =
+    Kind == pass_kind::canvas      ? &part_traits::renoises
+    : Kind == pass_kind::rewriting ? &part_traits::rewrites_blocks
+    : Kind == pass_kind::hiding    ? &part_traits::reconsiders
+    : Kind == pass_kind::beam      ? &part_traits::beams
+                                   : &part_traits::verifies;
+
+/// The kind of a pass that a schedule plans.
+[[nodiscard]] UNMASK_HD pass_kind planned_kind(const auto& m) {
+  return renoises_now(m)          ? pass_kind::canvas
+         : rewrites_blocks_now(m) ? pass_kind::rewriting
+                                  : pass_kind::candidates;
+}
+
+/// True if the step decides a pass of a kind other than `candidates`; a constant for a policy that
+/// has none.
+template <pass_kind Kind, class Policy>
+[[nodiscard]] UNMASK_HD bool is_pass([[maybe_unused]] const slot_memory<Policy>& m) {
+  if constexpr (detail::has_part<Policy, parts_of_pass<Kind>>) {
+    return m.status->next.kind == Kind;
+  } else {
+    return false;
+  }
+}
+
+/// Calls body(m), apart, in a pass of a kind; returns whether it is one. `body` as for when().
+template <pass_kind Kind, class Policy, class Body>
+UNMASK_HD bool in_pass([[maybe_unused]] const slot_memory<Policy>& m,
+                       [[maybe_unused]] const Body& body) {
+  if constexpr (detail::has_part<Policy, parts_of_pass<Kind>>) {
+    if (is_pass<Kind>(m)) {
+      apart<Policy>(body, m);
+      return true;
+    }
+  }
+  return false;
+}
+
 /// True if a part has branches, of lookahead, drafts or a beam. `p`: a policy, or its slot.
 [[nodiscard]] UNMASK_HD bool branches_now(const auto& p) {
   return looks_ahead_now(p) || drafts_now(p) || beams_now(p);

@@ -246,7 +246,7 @@ UNMASK_HD void place_members(const slot_memory<Policy>& m, plan& next) {
     return;
   }
   const beam_state& beam = *m.beam;
-  next.beam = true;
+  next.kind = pass_kind::beam;
   next.branches = beam.members - 1;
   for (index_t k = 0; k < max_placed; ++k) {
     next.branch[k] = beam.placed[k];

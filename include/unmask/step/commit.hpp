@@ -26,7 +26,7 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 ensure_progress(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if (renoises_now(m) || may_wait(m)) {
+  if (is_pass<pass_kind::canvas>(m) || may_wait(m)) {
     return;
   }
   const plan& now = m.status->next;

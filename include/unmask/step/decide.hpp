@@ -84,15 +84,9 @@ template <class Policy>
 template <class Policy>
 UNMASK_HD void
 apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count) {
-  if constexpr (Policy::reconsiders) {
-    if (phase::hides(m)) {
-      return apart<Policy>([&] { phase::reconsider(t, m); });
-    }
-  }
-  if constexpr (Policy::verifies) {
-    if (phase::checks(m)) {
-      return apart<Policy>([&] { phase::verify(t, m); });
-    }
+  if (in_pass<pass_kind::hiding>(m, [&t](const auto& s) { phase::reconsider(t, s); }) ||
+      in_pass<pass_kind::checking>(m, [&t](const auto& s) { phase::verify(t, s); })) {
+    return;
   }
   phase::apply_commit_rule(t, m, count);
   phase::ensure_progress(t, m, count);
@@ -155,13 +149,11 @@ template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   using now = active_parts;
   when<now::is_probe_now>(m, [&t](const auto& s) { phase::record_probe_results(t, s); });
-  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
-  if (!renoises_now(m)) {
+  in_pass<pass_kind::rewriting>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
+  if (!in_pass<pass_kind::canvas>(m, [&t](const auto& s) { phase::renoise(t, s); })) {
     phase::commit(t, m, answer);
-  } else if constexpr (Policy::renoises) {
-    apart<Policy>([&] { phase::renoise(t, m); });
   }
-  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::move_text(t, s); });
+  in_pass<pass_kind::rewriting>(m, [&t](const auto& s) { phase::move_text(t, s); });
   when<now::reviews_now>(m, [&t](const auto& s) { phase::review(t, s); });
   if (beams_now(m) && t.lane() == 0) {
     m.state->view.new_commits += m.drafts->entry_count;

@@ -160,7 +160,7 @@ UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
 gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, Answer* answer) {
-  if (renoises_now(m)) {
+  if (is_pass<pass_kind::canvas>(m)) {
     return;
   }
   const index_t size = m.status->next.score.size();

@@ -201,6 +201,7 @@ UNMASK_HD void plan_next(const slot_memory<Policy>& m, [[maybe_unused]] Answer* 
     next.end = ending::complete;
   } else {
     next.query = {0, q.length};
+    next.kind = planned_kind(m);
     next.logits_shift = s.model.logits_shift;
     when<active_parts::beams_now>(m, [](const auto& slot) { stand_best(slot, true); });
     schedule(m, next, at);

@@ -6,15 +6,10 @@
 /// Passes in which committed tokens are hidden (core/part/rewriting.hpp).
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// True if this step's pass hid tokens.
-[[nodiscard]] UNMASK_HD inline bool hides(const slot_arrays& m) {
-  return m.status->next.hides;
-}
-
 /// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one. Nothing if
 /// there are none.
 UNMASK_HD inline void swap_hidden(const auto& t, const slot_arrays& m, bool masks) {
-  if (!hides(m)) {
+  if (m.status->next.kind != pass_kind::hiding) {
     return;
   }
   const range scored = m.status->next.score;
@@ -68,7 +63,7 @@ template <class Policy>
 /// next one hides and reads. They are seen after the barriers of the commits and of the plan.
 template <class Policy>
 UNMASK_HD void hide_lowest(const deciding_group auto& t, const slot_memory<Policy>& m) {
-  if (hides(m)) {
+  if (m.status->next.kind == pass_kind::hiding) {
     return;
   }
   const range scored = m.status->next.score;
@@ -118,7 +113,7 @@ UNMASK_HD inline void repeat_blocks(const slot_arrays& m) {
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool plan_hiding(const slot_memory<Policy>& m, plan& next) {
   const plan& now = m.status->next;
-  if (hides(m)) {
+  if (m.status->next.kind == pass_kind::hiding) {
     if (m.state->decides_again) {
       repeat_blocks(m);
     }
@@ -132,7 +127,7 @@ template <class Policy>
     m.hidden[e.position - now.score.first] = {e.token, false};
   }
   next = now;
-  next.hides = true;
+  next.kind = pass_kind::hiding;
   next.forced = 0;
   repeat_blocks(m);
   return true;

@@ -209,10 +209,8 @@ struct slot_memory : slot_arrays {
         return false;  // its row left the pass
       }
     }
-    if constexpr (Policy::reconsiders) {
-      if (status->next.hides) {
-        return hidden[i].checked;
-      }
+    if (is_pass<pass_kind::hiding>(*this)) {
+      return hidden[i].checked;
     }
     const mark what = marks[status->next.score.first + i];
     if constexpr (Policy::rewrites) {

@@ -29,7 +29,7 @@ struct slot_status {
   void cancel() {
     next.end = ending::cancelled;
     report.end = ending::cancelled;
-    const index_t shown = next.hides ? next.score.first : report.answer_end;
+    const index_t shown = next.kind == pass_kind::hiding ? next.score.first : report.answer_end;
     report.answer_end = math::min(shown, report.committed_prefix);
   }
   /// The rows of branch b, 0 for the sequence: a schedule may plan it to end before the others.

@@ -5,11 +5,6 @@
 
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// True if this step checks drafts.
-[[nodiscard]] UNMASK_HD inline bool checks(const slot_arrays& m) {
-  return m.status->next.checks;
-}
-
 /// True if the draft at scored position i stands; a masked position does not.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool stands(const slot_memory<Policy>& m, index_t i) {

@@ -46,7 +46,7 @@ UNMASK_HD void commit_token(const slot_memory<Policy>& m,
 UNMASK_HD inline void close_view(const slot_arrays& m) {
   sequence_view& q = m.state->view;
   const plan& now = m.status->next;
-  const index_t end = now.drafts ? now.score.first : q.length;
+  const index_t end = now.kind == pass_kind::drafting ? now.score.first : q.length;
   q.committed_prefix = q.first_masked_in({math::min(q.committed_prefix, end), end});
   q.commit_count = m.status->report.last_commits;
   if (q.commit_count > 0) {

@@ -144,7 +144,7 @@ class trace_writer {
         slot->passes.clear();
         slot->branches.clear();
         slot->layers.clear();
-      } else if (!slot->planned.beam) {
+      } else if (slot->planned.kind != pass_kind::beam) {
         slot->branches.push_back(s.placed.back());
       }
       slot->passes.emplace_back(s.query, s.keys);

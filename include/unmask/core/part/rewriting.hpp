@@ -41,13 +41,13 @@ concept going_on =
 
 /// A part that looks at some committed tokens again without them. After the commit rule of a step,
 /// the `hide_count(context)` committed positions of the scored range with the lowest
-/// `hide_score(candidate, context)` are hidden: in the next pass, plan::hides, the engine finds the
-/// mask token there, and where the step has just committed. The rows of those that were committed
-/// before are read, the tokens are put back, and of these positions the `reconsider_count(context)`
-/// with the lowest `reconsider_score(candidate, context)` take the proposed token, where
-/// candidate.current is the token that was hidden and context.at.current_probability its
-/// probability. Ties: the lower position; NaN is neither hidden nor replaced. A step that hides
-/// nothing has no such pass.
+/// `hide_score(candidate, context)` are hidden: in the next pass, of pass_kind::hiding, the engine
+/// finds the mask token there, and where the step has just committed. The rows of those that were
+/// committed before are read, the tokens are put back, and of these positions the
+/// `reconsider_count(context)` with the lowest `reconsider_score(candidate, context)` take the
+/// proposed token, where candidate.current is the token that was hidden and
+/// context.at.current_probability its probability. Ties: the lower position; NaN is neither hidden
+/// nor replaced. A step that hides nothing has no such pass.
 ///
 /// With `redecides()` a step some of whose tokens were replaced decides again what it had
 /// committed, in one more pass. context.at.block_step counts neither pass. Counts are asked once

@@ -85,14 +85,14 @@ concept reading_ahead = part<P> && requires(const P& p) {
   { p.reads_ahead() } -> std::same_as<bool>;
 };
 
-/// A schedule whose passes alternate between drafts and checks, by two members of the plan. The
-/// tokens that a pass with plan::drafts commits are drafts: positions from the first of its scored
-/// range on are no part of the committed prefix, so nothing stops at them. A pass with plan::checks
-/// has no commit rule: `accepts(candidate, context) -> bool` says of each committed position of the
-/// scored range, in parallel, whether its token `candidate.current` stands next to the proposed one
-/// `candidate.token`. At the first that does not, or that is masked, the proposed token is written,
-/// and every position right of it is masked again. A row of NaN proposes the token that it commits
-/// elsewhere.
+/// A schedule whose passes alternate between drafts and checks, by plan::kind. The tokens that
+/// a pass of pass_kind::drafting commits are drafts: positions from the first of its scored
+/// range on are no part of the committed prefix, so nothing stops at them. A pass of
+/// pass_kind::checking has no commit rule: `accepts(candidate, context) -> bool` says of each
+/// committed position of the scored range, in parallel, whether its token `candidate.current`
+/// stands next to the proposed one `candidate.token`. At the first that does not, or that is
+/// masked, the proposed token is written, and every position right of it is masked again. A row of
+/// NaN proposes the token that it commits elsewhere.
 ///
 /// The masked tokens are not charged: `extra_forwards` must cover drafts that are not accepted.
 /// With `static constexpr bool tracks_current = true`, context.at.current_probability is that of

@@ -101,8 +101,7 @@ struct self_speculation {
     next.keys = {0, s.end};
     next.score = {s.checked, drafts ? s.end : s.end + 1};
     next.forced = drafts ? 1 : 0;
-    next.drafts = drafts;
-    next.checks = !drafts;
+    next.kind = drafts ? pass_kind::drafting : pass_kind::checking;
     if (!drafts) {
       next.attention = attention_kind::causal;
       next.logits_shift = 1;

@@ -81,7 +81,7 @@ TEST(core, counts_a_step_that_is_decided_again_once) {
               hidden_step = e.block_step;
             }
           }
-          hid = s.planned().hides;
+          hid = s.planned().kind == pass_kind::hiding;
           return true;
         });
   }
@@ -95,7 +95,7 @@ TEST(core, cancelled_in_a_pass_that_hides_shows_no_mask) {
     decode("core(steps=4, every=1, candidates=3, tail=0)",
            seed,
            [&](core_session& s, const auto& tokens) {
-             if (!s.planned().hides) {
+             if (s.planned().kind != pass_kind::hiding) {
                return true;
              }
              ++cancelled;

@@ -127,7 +127,7 @@ checked_drafts drafts_of_four(const std::vector<index_t>& given, index_t wrong =
     std::vector<float> logits(static_cast<std::size_t>(request->rows) * 16);
     for (index_t r = 0; r < part.rows.size(); ++r) {
       const index_t target = std::min(part.rows.first + r + part.logits_shift, index_t{12});
-      const bool errs = target == wrong && !s.planned().checks;
+      const bool errs = target == wrong && s.planned().kind != pass_kind::checking;
       logits[static_cast<std::size_t>(r * 16 + (errs ? 14 : target))] = 9.0F;
     }
     s.supply(host_logits<float>(logits.data(), request->rows, 16));
