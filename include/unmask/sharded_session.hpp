@@ -91,9 +91,10 @@ class sharded_session : private session<Policy, Backend> {
   static_assert(!Policy::truncates,
                 "top_k, top_p and min_p may have to read a row again, for which "
                 "ranks would need a second exchange: leave them out where the vocabulary is cut");
-  static_assert(!Policy::shadows,
-                "a part with shadow attention, such as wino{}, does not go with ranks: messages "
-                "have no rows for its second segment");
+  static_assert(
+      !Policy::shadows,
+      "a part with shadow attention, such as wino{}, does not combine with ranks: messages "
+      "have no rows for its second segment");
   using policy_type = Policy;  ///< Type of the policy.
   /// Bytes of one or more messages: a std::span in host memory, ranks::device_messages on a device.
   using messages = typename shard_workspace::messages;

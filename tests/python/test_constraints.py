@@ -306,7 +306,7 @@ def test_refusals(words):
         with pytest.raises(ValueError, match="regex: "):
             constraints.regex(malformed, words)
     assert constraints.regex("(a$)|b", words).shortest == 1
-    with pytest.raises(ValueError, match="does not go with lookahead"):
+    with pytest.raises(ValueError, match="does not combine with lookahead"):
         session = unmask.Session("lookahead(2) + threshold(0.9)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=8,
                                  window=8, branches=2, trace=True)
         answer(constraints.regex("[a]+", words), length=6, session=session)
