@@ -350,3 +350,10 @@ def test_text_of_a_tokenizer():
     words = constraints.vocabulary(pieces, mask_token=3)
     assert constraints.choice(["a b\n"], words).accepts([0, 1, 2])
     assert text_of([1]) == ""
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("gpt2",), "tokenizer must be a tokenizer, got 'gpt2'"), ((), "tokenizer or token_bytes must be given")])
+def test_what_is_no_tokenizer_is_refused_as_such(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        constraints.vocabulary(*arguments)

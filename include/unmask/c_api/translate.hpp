@@ -108,7 +108,8 @@ std::size_t checked_size(std::size_t size, const char* name, const char* member 
                            "the sizeof of the structure, at least ",
                            first_size<T>,
                            " and at most ",
-                           largest_struct);
+                           largest_struct,
+                           ": initialise it with the macro UNMASK_..._INIT");
   }
   return size;
 }

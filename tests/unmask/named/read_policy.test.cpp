@@ -210,6 +210,12 @@ TEST(read_policy, names_what_is_wrong) {
       {"tokens_per_step(2, 1)", {"tokens_per_step has 1 argument: count"}},
       {"by_margin(2)+tokens_per_step", {"by_margin has no arguments"}},
       {"threshold(0.9, value=0.8)", {"given twice"}},
+      {"threshold(0,9)",
+       {"column 13: inclusive of threshold must be true or false, got 9: numbers have a decimal "
+        "point, such as 0.9"}},
+      {"tokens_per_step(99999999999)",
+       {"count of tokens_per_step must be a whole number, at least 0 and at most 2147483647, got "
+        "99999999999"}},
       {"trace_credit(decay=0.5, 0.2)+tokens_per_step", {"without a name must come before"}},
       {"by_margin", {"needs a commit rule"}},
       {"threshold+tokens_per_step",

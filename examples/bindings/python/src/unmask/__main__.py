@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
-    except (OSError, ValueError) as error:
+    except (OSError, ImportError, ValueError) as error:
         print(f"unmask {options.command}: {error}", file=sys.stderr)
         return 2
     return 0
@@ -118,7 +118,7 @@ def _list(kind: str, table: str, names: Sequence[str]) -> None:
 
 
 def _decode(options: argparse.Namespace) -> None:
-    from .tiny_llada import TinyLlada, decode, problems, text_of
+    from .tiny_llada import END, MASK, TinyLlada, decode, problems, token_text
 
     tasks = problems()
     if not 0 <= options.task < len(tasks):
@@ -126,12 +126,15 @@ def _decode(options: argparse.Namespace) -> None:
     task = tasks[options.task] if options.prompt is None else {"prompt": options.prompt}
     steps = 0
 
+    def shown(token: int) -> str:
+        return "." if token == END else "_" if token == MASK else token_text(int(token))
+
     def show(tokens: Any, written: list[Any]) -> None:
         nonlocal steps
         if steps == 0:
-            print(f"{task['prompt']}\npass  new")
-        print(f"{steps:4} {len(written):4}  {text_of(tokens)}", flush=True)
+            print(f"{task['prompt']}\npass  new  _ is masked, . an EOS token")
         steps += 1
+        print(f"{steps:4} {len(written):4}  {''.join(map(shown, tokens))}", flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         trace = options.trace or (options.html and str(pathlib.Path(folder) / "decode.jsonl")) or False
@@ -213,7 +216,7 @@ def _serve(options: argparse.Namespace) -> None:
 
         from . import serve
     except ImportError as error:
-        raise ValueError(f'{error}: pip install "unmask[server]"') from None
+        raise ValueError(f'{error}: in a checkout, pip install "./examples/bindings/python[server]"') from None
     loopback = options.host in ("127.0.0.1", "::1", "localhost")
     level = options.log_level.upper()
     log = logging.getLogger("unmask")

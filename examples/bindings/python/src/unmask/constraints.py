@@ -54,6 +54,10 @@ def vocabulary(
     def known(name: str, given: int | None) -> int | None:
         return given if given is not None else getattr(tokenizer, name + "_id", None)
 
+    if isinstance(tokenizer, str):
+        raise ValueError(f"tokenizer must be a tokenizer, got {tokenizer!r}: load it, such as with AutoTokenizer.from_pretrained()")
+    if tokenizer is None and token_bytes is None:
+        raise ValueError("tokenizer or token_bytes must be given")
     mask_token, eos_token = known("mask_token", mask_token), known("eos_token", eos_token)
     if mask_token is None:
         raise ValueError("mask_token must be given: the tokenizer has no mask_token_id")
@@ -66,8 +70,6 @@ def vocabulary(
         kept = {}
     if key not in kept:
         if token_bytes is None:
-            if tokenizer is None:
-                raise ValueError("tokenizer or token_bytes must be given")
             token_bytes = _token_bytes.token_bytes(tokenizer, vocab)
         size = len(token_bytes) if vocab is None else vocab
         kept[key] = Vocabulary(

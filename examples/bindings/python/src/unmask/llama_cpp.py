@@ -8,7 +8,7 @@
     while (request := session.next()) is not None:
         session.supply(model.forward([tokens], [request.segments[0].rows]))
 
-`python -m unmask serve --model model.gguf` serves one. It needs `pip install "unmask[gguf]"`:
+`python -m unmask serve --model model.gguf` serves one. It needs `pip install "./examples/bindings/python[gguf]"`:
 llama-cpp-python 0.3.36, whose calls are those of llama.cpp 0.5.0. Calls and structures move between
 minor versions.
 """
@@ -253,7 +253,7 @@ def _library() -> Any:
     try:
         import llama_cpp
     except ImportError:
-        raise ImportError('a GGUF file needs llama-cpp-python: pip install "unmask[gguf]"') from None
+        raise ImportError('a GGUF file needs llama-cpp-python: in a checkout, pip install "./examples/bindings/python[gguf]"') from None
     found = llama_cpp.__version__
     if found.split(".")[:3] != VERSION.split("."):
         raise ImportError(f"unmask.llama_cpp is for llama-cpp-python {VERSION}, got {found}")
