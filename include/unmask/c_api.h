@@ -103,7 +103,7 @@ enum unmask_outcomes {
 enum unmask_attentions {
   UNMASK_BIDIRECTIONAL = 0,  ///< all
   UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
-  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position,
+  UNMASK_SHADOW = 2  ///< the keys of the segment `shadow_of`, except the key at its own position,
                      ///< and all of this segment, which are masks
 };
 
@@ -468,16 +468,16 @@ UNMASK_API unmask_status unmask_soft_tokens(unmask_session* session,
                                             size_t entry_size,
                                             const unmask_probability** entries,
                                             int32_t* count);
-/// The same of each position that the last step read and committed: for interfaces that show
-/// alternatives of a token. One that was drawn need not be among them.
+/// Like unmask_soft_tokens(), but for the positions that the last step read and committed: for
+/// interfaces that show alternatives of a token. One that was drawn need not be among them.
 UNMASK_API unmask_status unmask_alternatives(unmask_session* session,
                                              int32_t slot,
                                              size_t entry_size,
                                              const unmask_probability** entries,
                                              int32_t* count);
 
-/// A record of the confidences of one sequence, of which a profile is made for all later ones:
-/// OSDT.
+/// A record of the confidences of one sequence, from which the profile of all later sequences is
+/// made: OSDT.
 typedef struct unmask_calibrator unmask_calibrator;
 /// Makes a record for a policy with calibrated_threshold and without a file, such as "osdt_gsm8k",
 /// which says what the profile is to be, and for blocks of `block_length` positions.
@@ -508,11 +508,11 @@ UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);
 
-/// Decides one block once, for hosts that have their own loop: `count` tokens and as many rows of
-/// logits, of which row p - logits_shift predicts position p. Masked are the positions where
-/// `editable` is 1 or, if it is null, those that contain the mask token. `transfer` receives 1
-/// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not
-/// written contains the mask token. On a device it synchronises with the stream.
+/// Decides one block once, for hosts that have their own loop: `count` tokens and `count` rows of
+/// logits; row p - logits_shift predicts position p. Masked are the positions where `editable` is 1
+/// or, if it is null, those that contain the mask token. `transfer` receives 1 where a token is
+/// written, 0 elsewhere, and the tokens are updated; a masked position that is not written contains
+/// the mask token. On a device it synchronises with the stream.
 ///
 /// Uses `slot` of a session in which no sequence runs. The decision has no memory of previous
 /// steps. Errors: policies that depend on more than one step are refused: credit, lookahead,

@@ -67,7 +67,8 @@ UNMASK_API unmask_status unmask_constraint_new(const unmask_byte_automaton* auto
                                                const unmask_vocabulary* vocabulary,
                                                const unmask_constraint_limits* limits,
                                                unmask_constraint** constraint);
-/// The same from a file of write_byte_table(), or of unmask.constraints.save() in Python.
+/// Like unmask_constraint_new(), from a file of write_byte_table(), or of unmask.constraints.save()
+/// in Python.
 UNMASK_API unmask_status unmask_constraint_read(const char* file,
                                                 const unmask_vocabulary* vocabulary,
                                                 const unmask_constraint_limits* limits,
@@ -82,7 +83,7 @@ unmask_constraint_from_transitions(const unmask_token_transition* transitions,
                                    const unmask_vocabulary* vocabulary,
                                    const unmask_constraint_limits* limits,
                                    unmask_constraint** constraint);
-/// The same language with separate memory, for sessions of another thread.
+/// A constraint of the same language with separate memory, for sessions of another thread.
 UNMASK_API unmask_status unmask_constraint_another(const unmask_constraint* constraint,
                                                    unmask_constraint** another);
 /// Frees a constraint; sequences keep what they need of it. Null has no effect.

@@ -98,7 +98,7 @@ typedef struct unmask_device_list {
 
 /// Demands of the session's policy on an engine.
 UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
-/// Those of the policy of a segment's sequence, which unmask_sequence::policy may have named.
+/// Demands of the policy of a segment's sequence, which unmask_sequence::policy may have named.
 UNMASK_API unmask_status unmask_get_segment_rule(unmask_session* session,
                                                  int32_t segment,
                                                  unmask_layer_rule* rule);

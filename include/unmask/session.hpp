@@ -119,8 +119,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
              const sequence_shape& geometry,
              const start_options& options = {});
 
-  /// The same with the policy that the session was made with. Errors: also std::logic_error for a
-  /// session that was made without one.
+  /// Starts a sequence with the policy that the session was made with. Errors: also
+  /// std::logic_error for a session that was made without one.
   void start(index_t slot,
              tokens_view<space> tokens,
              const sequence_shape& geometry,
@@ -139,7 +139,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return request();
   }
 
-  /// The same for some slots only: for a limit on the tokens of a pass, or paused sequences. The
+  /// Overload for some slots only: for a limit on the tokens of a pass, or paused sequences. The
   /// pass contains those of `slots` that run; the others keep their state. Returns nothing if none
   /// of `slots` runs, so for no slots at all: finished() says whether another slot runs.
   ///

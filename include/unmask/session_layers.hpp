@@ -173,7 +173,7 @@ class session_layers {
 template <class Session>
 class layer_pass : public layer_rule_info {
  public:
-  /// As session::list.
+  /// See session::list.
   using list = typename Session::list;
 
   /// The segment of the pass.
@@ -211,7 +211,7 @@ class layer_pass : public layer_rule_info {
     session_->at_layer(layer, std::span(&hook, 1));
     return hook.chosen;
   }
-  /// The same for rows whose element type is known at run time only. Errors: also
+  /// Overload for rows whose element type is known only at run time. Errors: also
   /// std::invalid_argument for rows in the wrong memory space or of different types.
   basic_layer_choice<list> at_layer(index_t layer, const any_rows& now, const any_state& previous) {
     basic_layer_choice<list> chosen;

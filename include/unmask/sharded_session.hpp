@@ -153,13 +153,13 @@ class sharded_session : private session<Policy, Backend> {
     return request;
   }
 
-  /// As session::abandon(), on every rank. Errors: also std::logic_error after read_shard().
+  /// Like session::abandon(), on every rank. Errors: also std::logic_error after read_shard().
   void abandon() {
     check_order(!packed_,
                 "abandon() after read_shard(): supply() the messages, or call cancel_request()");
     base::abandon();
   }
-  /// As session::cancel_request(), on every rank.
+  /// Like session::cancel_request(), on every rank.
   std::span<const segment> cancel_request() {
     const auto cancelled = base::cancel_request();
     packed_ = false;

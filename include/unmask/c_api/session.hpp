@@ -153,7 +153,7 @@ struct unmask_session {
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
   }
 
-  /// Makes room for the probabilities of a slot, of which a sequence asks for so many soft tokens.
+  /// Makes room for the probabilities of a slot whose sequence has the given number of soft tokens.
   void reserve_answers(std::int32_t soft) {
     constexpr std::int32_t probed = unmask::logits_processor_family::most_probed;
     answers.reserve(

@@ -36,7 +36,7 @@ struct byte_table {
 
   /// A view of the table.
   [[nodiscard]] byte_automaton view() const { return {next, accepting, start}; }
-  /// The same.
+  /// Overload of view() as a conversion.
   operator byte_automaton() const { return view(); }  // NOLINT(google-explicit-constructor): a view
 };
 

@@ -37,7 +37,7 @@ class partition {
 
   [[nodiscard]] std::size_t sets() const { return first_.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint32_t element) const { return set_of_[element]; }
-  /// Calls use(element) for those of a set, none of which it may mark.
+  /// Calls use(element) for the elements of a set. It may mark none of them.
   void for_each(std::size_t set, const auto& use) const {
     for (std::uint32_t i = first_[set]; i < past_[set]; ++i) {
       use(elements_[i]);
@@ -107,7 +107,7 @@ class partition {
       ends.push_back(static_cast<std::uint32_t>(from.size()));
     }
   }
-  // Those into each state.
+  // Transitions into each state.
   const std::vector<std::uint32_t> first_into =
       firsts_of(states, next.size(), [&](std::size_t t) { return next[t]; });
   std::vector<std::uint32_t> into(next.size());

@@ -108,7 +108,7 @@ struct token_automaton {
   std::vector<std::uint32_t> edge_from;
   std::vector<std::uint32_t> edge_next;
 
-  /// The same edges, those of class c that lead as far together, as set_image has them:
+  /// These edges in the form of set_image, edges of class c with equal distances together:
   /// shifts[first_shift[c]] and so on, and the rest, rest_from[first_rest[c]] and so on.
   std::vector<std::uint32_t> first_shift;
   std::vector<set_image::shift> shifts;
@@ -126,7 +126,7 @@ struct token_automaton {
   std::vector<std::uint32_t> first_pair;
   std::vector<std::uint32_t> pair_next;
   std::vector<std::uint32_t> pair_label;
-  /// The same by the second, without repeats.
+  /// These pairs by the second state, without repeats.
   std::vector<std::uint32_t> first_back;
   std::vector<std::uint32_t> back_from;
   std::vector<std::uint32_t> back_label;
@@ -180,8 +180,8 @@ struct token_automaton {
   }
 };
 
-/// Input of finish(): edges of states that may be unreachable, over classes that are complete but
-/// for the end of an answer.
+/// Input of finish(): edges of states that may be unreachable, over classes that are complete
+/// except for the end of an answer.
 struct raw_automaton {
   std::uint32_t states = 0;
   std::uint32_t start = 0;

@@ -81,14 +81,14 @@ struct any_rows {
 
 /// Per-row inputs, as row_modifiers; `unconditional` has the element type of the logits.
 struct any_modifiers {
-  const std::uint32_t* allowed = nullptr;  ///< As row_modifiers::allowed.
-  std::ptrdiff_t allowed_stride = 0;       ///< As row_modifiers::allowed_stride, in words.
-  const void* unconditional = nullptr;     ///< As row_modifiers::unconditional.
+  const std::uint32_t* allowed = nullptr;  ///< See row_modifiers::allowed.
+  std::ptrdiff_t allowed_stride = 0;       ///< See row_modifiers::allowed_stride, in words.
+  const void* unconditional = nullptr;     ///< See row_modifiers::unconditional.
   std::ptrdiff_t unconditional_stride =
-      0;                   ///< As row_modifiers::unconditional_stride, in elements.
-  float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
+      0;                   ///< See row_modifiers::unconditional_stride, in elements.
+  float cfg_scale = 0.0F;  ///< See row_modifiers::cfg_scale.
 
-  /// As row_modifiers::from_row, for logits of this kind.
+  /// Like row_modifiers::from_row(), for logits of this kind.
   [[nodiscard]] any_modifiers from_row(index_t r, element_kind kind) const {
     any_modifiers rest = *this;
     if (allowed != nullptr) {
@@ -110,7 +110,7 @@ row_modifiers<T>::operator any_modifiers() const {
 
 namespace detail {
 
-// The same with the element type that `kind` says.
+// The rows with the element type that `kind` names.
 template <class View>
 [[nodiscard]] View typed(const any_rows& r) {
   return {static_cast<const typename View::element_type*>(r.data), r.rows, r.columns, r.stride};

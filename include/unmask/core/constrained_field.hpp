@@ -120,7 +120,7 @@ class constrained_answer {
   [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
   [[nodiscard]] virtual bool is_met(std::size_t field, const std::uint32_t* symbols) = 0;
 
-  // As the phases of a step call them, with their thread group.
+  // Overloads for the phases of a step, with their thread group.
   [[nodiscard]] bool admits(const auto& /*group*/, index_t position, token_id token) {
     return admits(position, token);
   }

@@ -195,8 +195,8 @@ struct any_modifiers;
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
 /// unconditional row u of classifier-free guidance, nullptr means none: the row c of the logits
 /// becomes z = u + (cfg_scale + 1) (c - u). Any finite cfg_scale; 0 is off, z = c up to rounding.
-/// The name and the formula are LLaDA's; where a scale s means z = u + s (c - u), as in Hugging
-/// Face's guidance_scale, of which 1 is off, give s - 1.
+/// The name and the formula are LLaDA's; if a scale s means z = u + s (c - u), as in Hugging Face's
+/// guidance_scale (1 is off), give s - 1.
 ///
 /// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
@@ -217,7 +217,8 @@ struct row_modifiers {
     return rest;
   }
 
-  /// The same for logits whose element type is known at run time only: <unmask/core/any_rows.hpp>.
+  /// Conversion for logits whose element type is known only at run time:
+  /// <unmask/core/any_rows.hpp>.
   operator any_modifiers() const;  // NOLINT(google-explicit-constructor): a view of the same
 };
 

@@ -57,7 +57,7 @@ struct model_info {
   /// Whether the engine runs segments whose attention is attention_kind::causal, and those with
   /// attention_kind::shadow. A policy whose parts need one that is false is refused.
   bool causal_attention = false;
-  bool shadow_attention = false;  ///< The same for attention_kind::shadow.
+  bool shadow_attention = false;  ///< Whether it runs segments of attention_kind::shadow.
 };
 
 /// Capacities of a session; they determine its memory and the shapes of its grids.
@@ -136,7 +136,7 @@ enum class eviction : unsigned char {
 enum class attention_kind : unsigned char {
   bidirectional,  ///< all
   causal,         ///< those that are not to the right of it
-  /// Those of the segment `shadow_of`, but for the one with its own position, and all of this
+  /// The keys of the segment `shadow_of`, except the key at its own position, and all of this
   /// segment, which are masks.
   shadow
 };

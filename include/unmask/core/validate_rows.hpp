@@ -30,7 +30,7 @@ UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                                  const char* rule,
                                  std::string_view of);
 
-// Rows without their element type, of which `bytes` is the size.
+// Rows without their element type; an element has `bytes` bytes.
 struct untyped_rows {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;

@@ -110,7 +110,7 @@ UNMASK_HD constexpr void visit_part(const Policy& p, const Use& use) {
     use(visited<type, I>{part, 0, text_index_of<I>(p)});
   }
 }
-/// The same for all parts with the trait, in written order.
+/// Like visit_part(), for all parts with the trait, in written order.
 template <bool part_traits::* Does, class Policy, class Use>
 UNMASK_HD constexpr void visit_parts([[maybe_unused]] const Policy& p, const Use& use) {
   for_each_part<Policy, Does>([&](auto at) { visit_part<decltype(at)::value, Does>(p, use); });

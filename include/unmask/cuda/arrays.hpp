@@ -49,7 +49,7 @@ struct mirrored_arrays {
   }
 };
 
-/// Device memory of a session, but for its slots and the reads of rows.
+/// Device memory of a session, except its slots and the reads of rows.
 template <class Policy>
 struct device_arrays : mirrored_arrays {
   step::slot_memory<Policy>* slots = nullptr;

@@ -32,7 +32,7 @@ struct layer_batch {
   layer_arguments<T> segments[capacity];
 };
 
-/// Shared memory of a block, of which any may be the last one and select.
+/// Shared memory of a block. Any block may be the last one, which selects.
 template <class Policy>
 struct choice_space {
   digit_counts counts;

@@ -38,7 +38,7 @@ struct session_device_view {
   /// that is 1 while its sequence runs. Null if the host does not read them.
   step::slot_status* mirror = nullptr;
   std::uint32_t* running = nullptr;
-  /// The same for a layered policy: the next passes, and the budgets of their `layers` layers if
+  /// For a layered policy: the next passes, and the budgets of their `layers` layers if
   /// its rule has allocate().
   step::layer_state* passes = nullptr;
   index_t* budgets = nullptr;

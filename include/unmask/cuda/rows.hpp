@@ -11,7 +11,7 @@
 /// Declared here and defined by rows.cuh: call them from a .cu file, or from C++ with `template
 /// cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t);` in one .cu
 /// file. Any stride; does not synchronise.
-/// Cost: one launch of list.most blocks, of which those behind the end of the list have no effect;
+/// Cost: one launch of list.most blocks; the blocks after the end of the list have no effect;
 /// 16 bytes an access if `from` and `to` have the same distance to a multiple of 16, otherwise one
 /// number.
 namespace UNMASK_NAMESPACE::device {

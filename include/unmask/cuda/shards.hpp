@@ -47,8 +47,8 @@ struct shard_device_view {
   }
 };
 
-/// Shared memory of a block that reads part of a shard: also for data that would not fit into
-/// registers, all of which the chunks occupy.
+/// Shared memory of a block that reads part of a shard: also for data that does not fit into
+/// registers, because the chunks occupy all of them.
 template <element T, class Policy>
 struct shard_space {
   read_space<T, Policy::required, (step::stages<Policy>::edits > 0), Policy> read;

@@ -8,7 +8,7 @@ struct columns_kernel<UNMASK_SIMD> {
   using floats = simd::floats;
   static constexpr index_t width = simd::width;
 
-  // Masked columns: the argument of read_chunk() in place of a pointer. Bit `column` of the words,
+  // Masked columns: the argument of read_chunk() instead of a pointer. Bit `column` of the words,
   // counted from `allowed`, is the first column's.
   template <element T>
   struct masked {

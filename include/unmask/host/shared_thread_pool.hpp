@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::host {
 /// number of sessions may have. Cost beyond a thread_pool's: a lock for each step.
 class shared_thread_pool {
  public:
-  /// As thread_pool.
+  /// Starts the threads; `threads` includes the calling one.
   explicit shared_thread_pool(index_t threads)
       : pool_(threads) {}
 

@@ -56,7 +56,7 @@ class soft_memory {
   [[nodiscard]] std::span<const token_probability> entries() const {
     return {masked_.data(), masked_size_};
   }
-  /// Those of positions that the last step gave a token.
+  /// The entries of positions that the last step gave a token.
   [[nodiscard]] std::span<const token_probability> alternatives() const {
     return {committed_.data(), committed_size_};
   }

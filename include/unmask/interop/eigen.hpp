@@ -51,7 +51,7 @@ template <class Derived>
   return {m.data(), unmask::range{first, first + rows.rows}, rows.columns, rows.stride};
 }
 
-/// The same of a map or a block, which views what can be written.
+/// Overload for a writable map or block.
 template <class Derived>
   requires unmask::detail::eigen_rows<Derived>
 [[nodiscard]] unmask::state_view<float, unmask::memory::host>

@@ -35,8 +35,8 @@ struct expression_node {
   std::uint32_t most = 0;
   bool has_anchors = false;  ///< Whether ^, $ or a look is in it.
   bool has_looks = false;    ///< Whether a look is in it.
-  bool is_behind = false;    ///< Of a look: at what is before.
-  bool is_negated = false;   ///< Of a look: that it is not there.
+  bool is_behind = false;    ///< Whether a look is a look-behind.
+  bool is_negated = false;   ///< Whether a look is negative.
 };
 
 /// Reads an expression of ECMA-262 with flag u, as JSON Schema asks for.

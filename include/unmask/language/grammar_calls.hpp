@@ -69,8 +69,8 @@ components(const std::vector<std::vector<std::uint32_t>>& edges, budget& left) {
 /// Rules that lead to each other are a cycle. In it a call at the end of a rule, or at its
 /// beginning, needs no stack: rules with only one of both kinds among them are a group, which is
 /// one automaton. Every other call is a copy of an automaton, and every path of such calls that
-/// comes back passes a head, of which there are as few as can be found at low cost: entering it
-/// costs a level.
+/// comes back passes a head. Entering a head costs a level, so heads are as few as can be found at
+/// low cost.
 class grammar_calls {
  public:
   grammar_calls(const std::vector<grammar_rule>& rules, budget& left)

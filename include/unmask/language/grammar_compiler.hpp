@@ -176,7 +176,7 @@ class grammar_compiler {
   std::uint32_t recursion_;
   std::map<key, automaton> known_;
   std::size_t kept_ = 0;  // their states
-  // Of the group that is being built: its states, the rule, the levels that are left.
+  // The group that is being built: its states, the rule, the levels that are left.
   std::map<std::uint32_t, std::uint32_t> places_;
   std::uint32_t rule_ = 0;
   std::uint32_t levels_ = 0;

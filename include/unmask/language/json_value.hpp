@@ -31,7 +31,7 @@ struct json_value {
   bool truth = false;
   std::uint32_t id = 0;                ///< Order of the values of a document.
   std::string text;                    ///< The digits of a number, or the characters of a string.
-  std::vector<json_value> items;       ///< Of a list, or the values of an object.
+  std::vector<json_value> items;       ///< The items of a list, or the values of an object.
   std::vector<std::string> names;      ///< [items] of an object.
   std::vector<std::uint32_t> by_name;  ///< Members in the order of their names.
 

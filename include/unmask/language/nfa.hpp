@@ -380,7 +380,7 @@ inline void drop_empty(automaton& part, std::uint32_t& least, std::uint32_t& mos
   return determiniser(n, final, left, any).run_from(start);
 }
 
-/// The same, smallest.
+/// Like determinise(), smallest.
 [[nodiscard]] inline automaton smallest(const nfa& n,
                                         std::uint32_t start,
                                         std::uint32_t final,

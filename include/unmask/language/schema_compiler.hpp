@@ -776,7 +776,7 @@ class schema_compiler : public schema_cases {
       if ((there & w.first) == 0) {
         open.push_back(&w);
       } else if (may_repeat) {
-        // Of members with one name the last counts: it may not undo the witness.
+        // The last of several members with one name counts: it may not undo the witness.
         add(always, w.second);
       }
     }

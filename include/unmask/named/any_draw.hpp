@@ -47,7 +47,8 @@ struct any_draw {
   replay_by_address traced = {};
   bool has_trace = false;
 
-  /// But for those of a draw without a canvas: see named_policy::device_read().
+  /// Statistics that the draw reads. named_policy::device_read() adds those of a draw without a
+  /// canvas.
   [[nodiscard]] statistics required_now() const {
     return has_canvas ? canvas::required : stat::none;
   }

@@ -182,7 +182,7 @@ class argument_values {
                           a.range.holds(from.number);
     return is_above ? " and at most " + std::to_string(no_token) : "";
   }
-  // A decimal comma divides a number into two arguments, the second of which may be a flag.
+  // A decimal comma divides a number into two arguments; the second may be a flag.
   static std::string hint(const part_argument& a, const value_text& from) {
     return a.kind == knob_kind::flag && from.is == value_text::kind::number
                ? ": numbers have a decimal point, such as 0.9"

@@ -20,8 +20,8 @@ struct named_at<S, of_stage<S, P>> {
 template <part_stage S, class... T>
 typename joined<typename named_at<S, T>::type...>::type at_home(type_list<T...>);
 
-/// True for the name of a user-defined part of which a policy has one at most: a commit rule whose
-/// state an expression would have once for both.
+/// True for the name of a user-defined part that a policy may have only once: a commit rule with
+/// state, which two uses in an expression would share.
 template <class... Own>
 [[nodiscard]] constexpr bool has_one_place([[maybe_unused]] std::string_view name,
                                            type_list<Own...>) {

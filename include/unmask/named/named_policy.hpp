@@ -88,7 +88,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   using row_kinds = statistics_list<named_statistics | stat::sampled,
                                     named_statistics | stat::sampled | stat::kept,
                                     required>;
-  /// The same on a device, and plain rows without a draw, with all statistics or only the
+  /// These kinds on a device, and plain rows without a draw, with all statistics or only the
   /// confidence, which it reads faster.
   using device_reads = row_reads<row_read{named_statistics | stat::sampled},
                                  row_read{named_statistics | stat::sampled | stat::kept},
@@ -111,7 +111,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
     return commit_rule.any_does<&part_traits::compares>() ? 2 : truncation.truncates_now() ? 1 : 0;
   }
-  /// The statistics that the parts read, but for those of a draw.
+  /// The statistics that the parts read, without the statistics of a draw.
   [[nodiscard]] statistics required_now() const {
     return required_by(std::make_index_sequence<part_total>{});
   }
@@ -125,7 +125,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
                                                                 : 5;
   }
 
-  /// The same policy for a model: a canvas draws from its vocabulary.
+  /// Returns the policy for a model: a canvas draws from its vocabulary.
   [[nodiscard]] named_policy of_model(const model_info& model) const {
     named_policy p = *this;
     p.draw.noise.vocab = model.vocab;

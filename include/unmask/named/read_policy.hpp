@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
 /// for other values write the parts. A text may continue after a method, as in "es_dllm +
 /// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile(); without one
-/// it decodes the sequence of which a threshold_calibrator makes the profile.
+/// it decodes the sequence from which a threshold_calibrator makes the profile.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
 
 /// Every released model that has a word, such as "model:llada2_1": its policy, and the numbers that

@@ -25,7 +25,7 @@ namespace UNMASK_NAMESPACE {
 /// what is certain: drafts of another size are rarely reached. A pass runs up to 1 + branches
 /// sequences, so drafts pay where a pass of several costs little more than one of one.
 ///
-/// With `partial` a step commits no more than the largest draft of which it commits every token,
+/// With `partial` a step commits no more than the largest draft that it would commit completely,
 /// and the next step is decided from the rows of that draft: the rule of the release for rules that
 /// commit several tokens. The tokens may then be others than without drafts.
 ///

@@ -144,7 +144,7 @@ struct stop_sequence {
     return given;
   }
 
-  // The same for matches whose last token is at position `from` or after it.
+  // Overload for matches whose last token is at position `from` or after it.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
     const index_t given = length();
     const index_t shortest = math::max(given, min_tokens);

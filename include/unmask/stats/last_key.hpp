@@ -91,7 +91,7 @@ struct key_bins {
       masses[bin] += mass;
     }
   }
-  /// The same: lists a column. There is room.
+  /// Lists a column. May be called by several lanes, as add(). There is room.
   UNMASK_HD void list(const auto& t, std::uint64_t key, mass_units mass) {
     const std::uint32_t n = [&] {
       if constexpr (requires { t.add(&listed, 1U); }) {
@@ -176,7 +176,7 @@ template <int Digit, class Sweep>
   }
   const index_t value = bins.stop;
   const float least = values.least_of(value);
-  // Keys that ascend, of which some bits are known.
+  // Ascending keys with some known bits.
   std::uint64_t known = 0;
   std::uint64_t found = 0;
   const auto for_each_left = [&](const auto& use) {

@@ -137,9 +137,9 @@ struct answer_walk {
       chosen.token = no_token;
     }
   }
-  // Fills the positions of a field, all of whose sets are known, that hold a certain token. What is
-  // certain is in every string that is left, so filling it makes nothing else certain, and nothing
-  // uncertain: a warp looks at a position, one lane writes.
+  // Fills the positions of a field that hold a certain token. All sets of the field are known. What
+  // is certain is in every string that is left, so filling it makes nothing else certain, and
+  // nothing uncertain: a warp looks at a position, one lane writes.
   template <class Block>
   UNMASK_HD void fill(const Block& b, field_walk& f) {
     const index_t first = f.changed_first;

@@ -66,7 +66,7 @@ are_same(const slot_arrays& m, const beam_successor& a, const beam_successor& b)
   return are;
 }
 
-/// Lane 0: adds a state to the best ones, of which there are at most `width`.
+/// Lane 0: adds a state to the best ones, at most `width`.
 UNMASK_HD inline void offer(const slot_arrays& m, const beam_successor& to, index_t width) {
   beam_state& beam = *m.beam;
   beam.is_whole = beam.is_whole || to.is_whole();

@@ -13,9 +13,9 @@
 ///
 /// Phases are separated by barriers that every lane reaches: at the end of a phase, unless the next
 /// one has one before it reads what other lanes wrote. From move_text() to plan() lane 0 works
-/// alone, but for the constraints of a sequence. Work of O(positions) is distributed
-/// over the lanes, including lists, which are in position order. Lane 0 alone plans, computes sums
-/// whose order matters (costs, reductions), and calls parts that may count (edit_token).
+/// alone, except for the constraints of a sequence. Work of O(positions) is distributed over the
+/// lanes, including lists, which are in position order. Lane 0 alone plans, computes sums whose
+/// order matters (costs, reductions), and calls parts that may count (edit_token).
 namespace UNMASK_NAMESPACE::step {
 
 /// Empties the lists of the step's report.

@@ -119,8 +119,8 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::drafts>>();
 }
 
-/// With drafts of which a part may be accepted: keeps a step to the largest draft of which it
-/// commits every token.
+/// With drafts that may be accepted in part: keeps a step to the largest draft that it commits
+/// completely.
 template <class Policy>
 UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
   if (!drafting_of(m).partial) {

@@ -269,7 +269,7 @@ template <class Policy, class Answer>
   return e;
 }
 
-/// The same as a candidate, which had no row.
+/// The entry as a candidate. It had no row.
 [[nodiscard]] UNMASK_HD inline candidate_entry candidate_of(const commit_entry& entry,
                                                             bool is_certain) {
   candidate_entry e{entry};

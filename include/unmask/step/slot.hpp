@@ -23,7 +23,7 @@ struct of<Policy> {
 
 }  // namespace row_kinds
 
-/// Sets of statistics for each of which a kernel that reads rows is compiled.
+/// Sets of statistics. For each of them a kernel that reads rows is compiled.
 template <class Policy>
 using row_kinds_of = typename row_kinds::of<Policy>::type;
 
@@ -84,7 +84,7 @@ struct arrays_of_states : Array... {
   static constexpr index_t count = sizeof...(Array);
   static_assert(count <= 64);
 
-  /// Those with a bit in `which`.
+  /// The arrays with a bit in `which`.
   [[nodiscard]] UNMASK_HD static constexpr arrays_of_states
   taken([[maybe_unused]] slot_layout& at, [[maybe_unused]] std::uint64_t which, index_t window) {
     arrays_of_states all;
@@ -222,7 +222,7 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// The same for one branch, in which the positions of the placed tokens are not masked.
+  /// Overload for one branch, in which the positions of the placed tokens are not masked.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
@@ -234,7 +234,7 @@ struct slot_memory : slot_arrays {
     return reads(i) && !now.places(branch, position);
   }
 
-  /// The same for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
+  /// reads() for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
   /// positions in segment 0 and the committed ones in segment 1.
   [[nodiscard]] UNMASK_HD bool reads_in(index_t segment, index_t i) const {
     if constexpr (Policy::shadows) {
@@ -380,7 +380,7 @@ template <class Policy>
     std::byte* base, const slot_needs& needs, const session_capacity& capacity, index_t slot = 0) {
   return {arrays_at(base, needs, capacity, slot)};
 }
-/// The same for every policy of a type.
+/// Overload for every policy of a type.
 template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
 slot_at(std::byte* base, const session_capacity& capacity, index_t slot = 0) {
@@ -393,7 +393,7 @@ template <class Policy>
                                                const session_capacity& capacity) {
   return slot_at<Policy>(nullptr, needs, capacity).at.used();
 }
-/// The same for every policy of a type.
+/// Overload for every policy of a type.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t slot_bytes(const session_capacity& capacity) {
   return slot_bytes<Policy>(needs_of<Policy>(capacity), capacity);

@@ -20,7 +20,7 @@ struct slot_status {
   /// Rows of logits that the next step needs; contiguous, the first and the last are of masked
   /// positions.
   range rows;
-  /// The same of the shadow segment: the first and the last are of committed positions.
+  /// Rows of the shadow segment; the first and the last belong to committed positions.
   range shadow_rows;
   sequence_report report;
 
@@ -129,7 +129,7 @@ struct hidden_token {
 
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {
-  index_t part = -1;    ///< As candidate_entry::part.
+  index_t part = -1;    ///< See candidate_entry::part.
   bool forced = false;  ///< Whether it was accepted after that part had rejected it.
 };
 
@@ -315,7 +315,7 @@ struct slot_arrays {
 
   /// Steps so far that were decided without a pass of their own.
   [[nodiscard]] UNMASK_HD index_t spared() const { return drafts == nullptr ? 0 : drafts->spared; }
-  /// The same since a block was first scored.
+  /// spared() since a block was first scored.
   [[nodiscard]] UNMASK_HD index_t spared_in(index_t block) const {
     const index_t cell = block & (max_active_blocks - 1);
     return drafts == nullptr ? 0 : drafts->spared - drafts->spared_before[cell];

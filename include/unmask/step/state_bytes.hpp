@@ -142,7 +142,7 @@ template <class Policy>
   detail::check_capacity(c, Policy::probes);
   return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(c));
 }
-/// The same for sequences of one policy.
+/// Overload for sequences of one policy.
 template <class Policy>
 [[nodiscard]] std::size_t state_bytes(const Policy& policy, const session_capacity& capacity) {
   const session_capacity c = validated(capacity);

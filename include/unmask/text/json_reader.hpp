@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 /// skip() takes any value, at most `most_levels` deep.
 ///
 /// Errors: std::invalid_argument that names the source, line, column and the key of about(). It
-/// does not quote the text: another file may have been named in place of the right one.
+/// does not quote the text: another file may have been named instead of the right one.
 class json_reader {
  public:
   /// `source` is what errors call the text, and `line` the number of its first line, from 1.
@@ -110,7 +110,7 @@ class json_reader {
     at_ += digits.size();
     return value;
   }
-  /// The same; null is `missing`.
+  /// Overload that reads null as `missing`.
   [[nodiscard]] float real(float missing) {
     skip_spaces();
     return take_word("null") ? missing : real();

@@ -14,8 +14,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// JSON that is written value by value: commas follow from the order of the calls, and all stands
-/// on one line but for break_line().
+/// JSON that is written value by value: commas follow from the order of the calls, and all is on
+/// one line except for break_line().
 ///
 /// Numbers have the fewest digits that read back as the same value; one that is not finite is null.
 /// Strings are valid UTF-8, without control characters and without < > &, so that a line can stand

@@ -59,7 +59,7 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
   return all;
 }
 
-/// The same of a policy composed of types: the names of the parts; "part" for one without a label.
+/// Overload for a policy composed of types: the names of the parts; "part" for one without a label.
 template <class... Parts>
 [[nodiscard]] std::vector<std::string> part_texts(const policy<Parts...>&) {
   return []<class... Part>(detail::type_list<Part...>) {

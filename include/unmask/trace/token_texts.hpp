@@ -15,7 +15,7 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
-/// The texts of the tokens of a trace, each of which is written once, in the first line with the
+/// The texts of the tokens of a trace. Each is written once, in the first line with the
 /// token. One that throws is requested again where its token occurs again.
 class token_texts {
  public:

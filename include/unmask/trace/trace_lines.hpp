@@ -38,7 +38,7 @@ struct slot_in_trace : trace_start {
 template <class T>
 using span_of = std::span<const T>;
 
-/// The lines of a trace, each of which is written as a whole. Allocates in reserve() alone, apart
+/// The lines of a trace. Each is written as a whole. Allocates in reserve() alone, apart
 /// from the texts of tokens and the sink.
 class trace_lines {
  public:

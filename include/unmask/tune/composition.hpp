@@ -26,7 +26,7 @@ struct setting {
     return nullptr;
   }
 
-  /// As in a policy text: "threshold(value=0.9)", or "tokens_per_step(1)".
+  /// Written as in a policy text: "threshold(value=0.9)", or "tokens_per_step(1)".
   [[nodiscard]] std::string text() const {
     const part_argument* const k = knob();
     std::string words(part->name);

@@ -54,21 +54,21 @@ struct knob_range {
   [[nodiscard]] constexpr bool holds(double x) const {
     return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
   }
-  /// The same interval up to `end`, included.
+  /// Returns the interval up to and with `end`.
   [[nodiscard]] constexpr knob_range up_to(double end) const {
     return {least, end, without_least, false, unit};
   }
-  /// The same interval up to `end`, excluded.
+  /// Returns the interval up to `end`, without `end`.
   [[nodiscard]] constexpr knob_range below(double end) const {
     return {least, end, without_least, true, unit};
   }
-  /// The same interval without infinities.
+  /// Returns the interval without infinities.
   [[nodiscard]] constexpr knob_range finite() const {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     return {
         least, most, without_least || least == -infinite, without_most || most == infinite, unit};
   }
-  /// The same interval in a unit.
+  /// Returns the interval in a unit.
   [[nodiscard]] constexpr knob_range in(std::string_view of) const {
     return {least, most, without_least, without_most, of};
   }

@@ -49,11 +49,11 @@ concept going_on =
 /// probability. Ties: the lower position; NaN is neither hidden nor replaced. A step that hides
 /// nothing has no such pass.
 ///
-/// With `redecides()` a step some of whose tokens were replaced decides again what it had
-/// committed, in one more pass. context.at.block_step counts neither pass. Counts are asked once
-/// for the scored range, scores in parallel. `extra_checks(sequence_shape) -> std::int64_t` is the
-/// largest number of both passes. A sequence that is cancelled in such a pass keeps the masks, and
-/// its sequence_report::answer_end is at most the start of the scored range.
+/// With `redecides()` a step in which a token was replaced decides again about its commits, in one
+/// more pass. context.at.block_step counts neither pass. Counts are asked once for the scored
+/// range, scores in parallel. `extra_checks(sequence_shape) -> std::int64_t` is the largest number
+/// of both passes. A sequence that is cancelled in such a pass keeps the masks, and its
+/// sequence_report::answer_end is at most the start of the scored range.
 /// Cost: two sorts of the scored range in each step that hides; 8 bytes a position of the window.
 template <class P>
 concept reconsidering = part<P> && requires(const P& p,
@@ -70,16 +70,15 @@ concept reconsidering = part<P> && requires(const P& p,
 
 namespace detail {
 
-struct rows_of_block {};  // in place of step::block_rows
+struct rows_of_block {};  // instead of step::block_rows
 
 }  // namespace detail
 
-/// A rule that rewrites the scored block as a whole, and may move text in it:
-/// `rewrite_block(rows, context)` is called once a step, by one thread, in place of the commit
-/// rule. It sees every position of the scored range, masked or committed, and its row, and says
-/// what is written there. Declared by `static constexpr bool rewrites_blocks = true`, in a part
-/// that also has `schedule`, `track` and `commits`, which returns false. `context.at` concerns the
-/// first position.
+/// A rule that rewrites the scored block as a whole, and may move text in it: `rewrite_block(rows,
+/// context)` is called once a step, by one thread, instead of the commit rule. It sees every
+/// position of the scored range, masked or committed, and its row, and says what is written there.
+/// Declared by `static constexpr bool rewrites_blocks = true`, in a part that also has `schedule`,
+/// `track` and `commits`, which returns false. `context.at` concerns the first position.
 ///
 /// `rows` (step::block_rows) has, for i in [0, rows.size()) from the left:
 ///

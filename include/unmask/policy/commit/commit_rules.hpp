@@ -17,8 +17,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: [0, 1]; nothing exceeds 1. Reads stat::confidence.
 /// Example: `threshold(0.9)`, confidences 0.95 0.6 0.92: commits 0.95 0.92.
 /// Example: `threshold(0.75, inclusive=true)`, confidences 0.95 0.6 0.75: commits 0.95 0.75.
-/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, of which the released code includes the
-/// threshold; LoPA (equation 1) and SGLang do not.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3. The released code commits at the threshold
+/// itself, LoPA (equation 1) and SGLang do not.
 struct threshold {
   float value = 0.9F;
   bool inclusive = false;

@@ -54,7 +54,7 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
 /// Distribution of the budget over the layers.
 enum class sharing : unsigned char {
   by_change,  ///< in proportion to the mean change at the layer in the last pass; sums to the total
-  /// As in the released code, whose weights are equal up to rounding: int(32 budget / layers),
+  /// Like the released code, whose weights are equal up to rounding: int(32 budget / layers),
   /// where 32 is its number of layers; `budget` itself in the second pass.
   released
 };

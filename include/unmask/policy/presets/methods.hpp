@@ -254,12 +254,12 @@ template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gsm8k() {
   return osdt(osdt_gsm8k_settings<Cells>);
 }
-/// The same with the settings of GPQA.
+/// OSDT with the settings of GPQA.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gpqa() {
   return osdt(osdt_gpqa_settings<Cells>);
 }
-/// The same with the settings of HumanEval.
+/// OSDT with the settings of HumanEval.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_humaneval() {
   return osdt(osdt_humaneval_settings<Cells>);

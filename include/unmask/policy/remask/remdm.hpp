@@ -96,7 +96,7 @@ static_assert(commit_rule<remdm_loop> && going_on<remdm_loop>);
 /// State: 4 bytes a position.
 /// Cost: reads the rows of the block's committed positions, whose values it does not use.
 /// Example: `remdm_conf`, rows a90 b80: `__` `__` `a_` `ab`.
-/// Source: the released code's variant by confidence for LLaDA, with the best token in place of a
+/// Source: the released code's variant by confidence for LLaDA, with the best token instead of a
 /// drawn one; it stops after a block with an EOS token, as stop_at_eos(whole_block=true) does.
 struct remdm_conf {
   index_t count = 1;

@@ -14,7 +14,7 @@ enum class masked_curve : std::uint8_t { linear, cosine };
 /// Score by which a committed token is kept.
 enum class kept_score : std::uint8_t { confidence, margin, entropy };
 
-/// Fills a block in `steps` passes, each of which commits every candidate, and then masks the least
+/// Fills a block in `steps` passes. Each pass commits every candidate, and then masks the least
 /// certain tokens again, new or old: those whose score in the pass that committed them is lowest.
 /// After pass i = 0, 1, ... of the block,
 ///

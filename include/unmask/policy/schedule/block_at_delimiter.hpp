@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Decodes block after block, each of which ends with a delimiter that the model proposes, such as
+/// Decodes block after block. Each block ends with a delimiter that the model proposes, such as
 /// a line break or a full stop.
 ///
 /// The first pass of a block also reads the rows of a window, the next floor(share * answer)
