@@ -26,7 +26,7 @@
 /// structure get their defaults; a newer caller's structure is accepted if the members unknown to
 /// the library are zero. A size below that of version 1, or above 128 bytes, is refused and nothing
 /// else is read. Of an output structure the members known to both are written. Structures that the
-/// library returns in arrays grow, too: the caller gives the size that it knows, which is their
+/// library returns in arrays also grow: the caller gives the size that it knows, which is their
 /// distance, and gets the members known to both.
 
 #ifdef __cplusplus
@@ -124,7 +124,7 @@ typedef struct unmask_options {
   void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
   int32_t vocab;         ///< valid columns of a row of logits; padding after them is not read
-  int32_t mask_token;    ///< stands at masked positions, never proposed
+  int32_t mask_token;    ///< the token at masked positions, never proposed
   int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
   int32_t logits_shift;  ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< number of slots
@@ -182,9 +182,10 @@ typedef struct unmask_sequence {
   uint64_t seed;              ///< seed of the random numbers
   uint32_t sequence;          ///< distinguishes sequences of one seed
   uint32_t suppressed_count;  ///< number of `suppressed`
-  const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
-  const uint8_t* editable;    ///< per position 0 fixed, 1 masked, 2 committed; null: all masked
-  const char* policy;         ///< another policy, read in the call; null: the session's
+  const int32_t*
+      suppressed;  ///< tokens never proposed, in addition to the mask token; read in the call
+  const uint8_t* editable;  ///< per position 0 fixed, 1 masked, 2 committed; null: all masked
+  const char* policy;       ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
   uint32_t constraint_count;                    ///< number of `constraints`
   int32_t soft_tokens;  ///< tokens of a row in unmask_soft_tokens(); 0: none
@@ -331,7 +332,7 @@ UNMASK_API const char* unmask_describe_parts(void);
 typedef struct unmask_model {
   const char* word;       ///< "model:llada2_1"
   const char* models;     ///< the models, and the settings, in one line
-  const char* policy;     ///< what the word stands for
+  const char* policy;     ///< the policy that the word means
   const char* source;     ///< what was read, with its version
   const char* date;       ///< when
   int32_t block_length;   ///< positions of a block; 0: the whole answer is one

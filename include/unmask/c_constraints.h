@@ -52,7 +52,7 @@ typedef struct unmask_constraint_limits {
   {(uint32_t)sizeof(unmask_constraint_limits), 4096, (uint64_t)64 << 20}
 
 /// Takes the bytes of each of the options->vocab tokens; of the options the model counts.
-/// `also_eos` are tokens besides unmask_options::eos_token that end an answer.
+/// `also_eos` are further tokens that end an answer, in addition to unmask_options::eos_token.
 UNMASK_API unmask_status unmask_vocabulary_new(const unmask_token_bytes* tokens,
                                                int32_t count,
                                                const unmask_options* options,

@@ -59,7 +59,7 @@ typedef struct unmask_layer_rule {
 #define UNMASK_LAYER_RULE_INIT {(uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0, 0, 0}
 
 /// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
-/// last), and lends for a call that overwrites them.
+/// last), and passes to a call that overwrites them.
 typedef struct unmask_stored {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t kind;          ///< kind of the rows at the layer
@@ -88,7 +88,7 @@ typedef struct unmask_eviction {
 /// order, until the next call for the same slot.
 typedef struct unmask_device_list {
   uint32_t struct_size;    ///< sizeof of the structure, as the caller knows it
-  int32_t most;            ///< most entries: launch kernels for so many rows
+  int32_t most;            ///< most entries: launch kernels for this number of rows
   int32_t first;           ///< the first entry, if `entries` is null
   const int32_t* entries;  ///< device memory; null: the entries are first, first + 1, ...
   const int32_t* count;    ///< device memory, the number of entries; null: `most`
@@ -154,7 +154,7 @@ UNMASK_API unmask_status unmask_device_positions(unmask_session* session,
                                                  int32_t segment,
                                                  unmask_device_list* positions);
 /// unmask_at_layer() on a device, of `count` segments together, ascending; `now` and `stored` have
-/// one structure for each, all of one kind, and `rows` receives as many lists. Enqueues one or two
+/// one structure for each, all of one kind, and `rows` receives `count` lists. Enqueues one or two
 /// launches for each 16 segments and does not synchronise. The rows of `now` are `most` of the
 /// positions; those past the number of positions are ignored.
 UNMASK_API unmask_status unmask_device_at_layer(unmask_session* session,

@@ -47,8 +47,8 @@ struct on_host;
 /// A sequence occupies a slot. start() may reuse a slot at any time between supply() and next(), so
 /// sequences join and leave a batch freely; no sequence influences another.
 ///
-/// An engine that can compute single positions of a layer and keeps K/V decodes policies that skip
-/// positions, too:
+/// An engine that can compute single positions of a layer and keeps K/V also decodes policies that
+/// skip positions:
 ///
 ///     while (auto request = session.next()) {
 ///       for (std::size_t i = 0; i < request->segments.size(); ++i) {

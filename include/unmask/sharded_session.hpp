@@ -144,7 +144,7 @@ class sharded_session : private session<Policy, Backend> {
 
   /// Returns the next forward pass, as session::next(). On a stream it also detects messages that
   /// do not fit together: it throws, once, the error that supply() throws on the host. Nothing was
-  /// decided then, and the request is pending again, for read_shard(), too.
+  /// decided then, and the request is pending again, also for read_shard().
   [[nodiscard]] std::optional<forward_request> next() {
     const auto request = base::next();
     --step_;  // not made unless the messages fit together

@@ -121,7 +121,7 @@ unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   });
 }
 
-// The calls that lend a list of the session, `name`, whose elements are `T` in C.
+// The calls that return a list of the session, `name`, whose elements are `T` in C.
 #define UNMASK_LIST_CALL(name, T, list)                                                            \
   unmask_status unmask_##name(unmask_session* session,                                             \
                               std::int32_t slot,                                                   \

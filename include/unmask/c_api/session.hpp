@@ -126,7 +126,8 @@ struct unmask_session {
     return use(*host);
   }
 
-  /// Makes room for the results of a step that writes so many tokens besides those of its window.
+  /// Makes room for the results of a step that writes the given number of tokens in addition to its
+  /// window.
   void reserve(std::size_t more) {
     const auto most = static_cast<std::size_t>(unmask::step::most_commits(capacity, true));
     commits.reserve(most + more);

@@ -20,7 +20,7 @@
 namespace UNMASK_NAMESPACE::detail::c_api {
 
 inline thread_local std::string last_message;
-// last_message, or a static text where there was no memory for it.
+// last_message, or a static text if there was no memory for it.
 inline thread_local const char* last_error = "";
 
 // The names of arguments in messages; a longer name before its beginning.
@@ -128,7 +128,7 @@ T known_part_of(const T* given, const T& defaults, const char* name) {
   return known;
 }
 
-// Gives the caller as much of an answer as it knows.
+// Gives the caller the members of an answer that it knows.
 template <class T>
 void give(T* to, T answer, const char* name) {
   const std::size_t size = needed(to, name).struct_size;

@@ -174,7 +174,7 @@ UNMASK_LIBRARY byte_table read_byte_table(const std::string& path, std::uint32_t
   if (file == nullptr) {
     detail::raise<std::runtime_error>(detail::message().add(path).add(": cannot be read").text());
   }
-  // The largest file of so many states; a larger one is read no further.
+  // The largest file of `most_states` states; a larger one is read no further.
   const std::size_t most = 20 + std::size_t{most_states} * (3 + 256 * 6) + 1;
   std::vector<std::uint8_t> bytes;
   std::uint8_t buffer[4096];

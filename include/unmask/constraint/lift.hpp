@@ -15,9 +15,9 @@ namespace UNMASK_NAMESPACE {
 struct constraint_limits {
   /// Most states of the automaton over tokens.
   std::uint32_t states = 4096;
-  /// Bytes of the memory of sets and masks that all sequences of a constraint share, besides the
-  /// automaton. Allocated once; a start allocates more if its sequence and those that run need
-  /// more sets than there is room for, two for each position.
+  /// Bytes of the memory of sets and masks that all sequences of a constraint share, without the
+  /// automaton. Allocated once; a start allocates more if its sequence and those that run need more
+  /// sets than there is room for, two for each position.
   std::size_t bytes = std::size_t{64} << 20U;
   /// Most sets, masks and remembered results, each; fewer if `bytes` are not enough.
   std::uint32_t entries = std::uint32_t{1} << 20U;

@@ -70,7 +70,7 @@ class set_pool {
     return restrictions_.data() + r * a_->class_words();
   }
 
-  /// Registers sets that a flush keeps. Allocates if there is no room for so many more.
+  /// Registers sets that a flush keeps. Allocates if there is no room for the given number of sets.
   void add(kept_sets* sets, std::size_t count);
   void remove(kept_sets* sets, std::size_t count);
 

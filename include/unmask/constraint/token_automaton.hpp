@@ -26,7 +26,7 @@ inline constexpr std::uint32_t unreachable = 0xffffffffU;
   return x ^ x >> 31U;
 }
 
-/// Words of 64 bits for so many bits.
+/// Words of 64 bits for the given number of bits.
 [[nodiscard]] constexpr std::size_t words_of(std::size_t bits) {
   return (bits + 63) / 64;
 }

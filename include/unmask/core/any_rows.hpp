@@ -134,7 +134,7 @@ struct typed_list {
 
 }  // namespace detail
 
-/// Rows that an engine lends for a call, whose element type is known at run time only.
+/// Rows that an engine passes to a call, whose element type is known at run time only.
 struct any_state {
   void* data = nullptr;                   ///< First number of the first row.
   element_kind kind = element_kind::f32;  ///< Type of a number.
@@ -145,7 +145,7 @@ struct any_state {
   std::ptrdiff_t stride = 0;
 
   any_state() = default;
-  /// A view of any rows that an engine lends.
+  /// A view of any rows of an engine.
   template <element T, memory M>
   any_state(const state_view<T, M>& v)  // NOLINT(google-explicit-constructor): a view of any state
       : data(v.data)

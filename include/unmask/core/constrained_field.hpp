@@ -34,7 +34,7 @@ struct constrained_field {
   /// One after the last position, counted likewise; the end of the sequence if that is lower.
   index_t last = 0x7fffffff;
   /// Tokens that follow the field in later sequences: of an answer that a host decodes block by
-  /// block, those of the later blocks. any_number: as many as it takes.
+  /// block, those of the later blocks. any_number: any number of positions.
   index_t tokens_after = 0;
   /// The state before the field: session::constraint_state() of the block before.
   std::uint32_t state = from_start;

@@ -9,7 +9,7 @@
 /// The numbers that a record holds of a row for each statistic, and how those of two records merge.
 ///
 /// A record has a best column; its fields are about the other columns of the row, weighed against
-/// the best (second_moment counts the best one, too). A field F is a struct of floats; F{}, or
+/// the best (second_moment also counts the best one). A field F is a struct of floats; F{}, or
 /// F::empty() where that is another, is of no column. F::names is the statistic that it is there
 /// for. The merge is stated in one of two ways.
 ///

@@ -18,7 +18,8 @@ concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::sa
 
 namespace detail {
 
-// The size of a container, at most the largest index_t; no session accepts so many rows or tokens.
+// The size of a container, at most the largest index_t; no session accepts that number of rows or
+// tokens.
 [[nodiscard]] constexpr index_t counted(std::size_t n) {
   return n < 0x7fffffffU ? static_cast<index_t>(n) : index_t{0x7fffffff};
 }

@@ -41,7 +41,7 @@ struct sequence_shape {
 struct model_info {
   /// Valid columns of a logits row, at most max_vocab; padding after them is never read.
   index_t vocab = 0;
-  /// The mask token, which stands at masked positions. Required.
+  /// The mask token: the token at masked positions. Required.
   token_id mask_token = no_token;
   /// The EOS token, different from the mask token; no_token if there is none.
   token_id eos_token = no_token;
@@ -163,7 +163,7 @@ struct sequence_plan {
   eviction evict = eviction::none;
   /// Attention of the positions: bidirectional or causal.
   attention_kind attention = attention_kind::bidirectional;
-  /// Positions that a shadow segment computes besides, and whose rows it returns where they are
+  /// Positions that a shadow segment also computes, and whose rows it returns where they are
   /// committed; empty if there is no such segment.
   range shadow;
   /// The tokens that this pass commits are drafts, until a pass that checks them.

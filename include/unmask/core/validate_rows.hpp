@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// Checks of the memory that an engine lends for a call. Cost: a few comparisons a call, whatever
+/// Checks of the memory that an engine passes to a call. Cost: a few comparisons a call, whatever
 /// the number of rows. Host only. Errors: each throws std::invalid_argument that names the
 /// argument, its value and the rule.
 namespace UNMASK_NAMESPACE {

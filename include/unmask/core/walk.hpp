@@ -223,8 +223,7 @@ template <class Policy>
 /// masked positions take n passes. A sequence that is not complete after the bound, because a
 /// schedule planned passes without anything to decide, ends with ending::max_steps.
 ///
-/// Does not hold with model_info::suppress_mask = false. INT64_MAX also stands for every larger
-/// number.
+/// Does not hold with model_info::suppress_mask = false. INT64_MAX also means every larger number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const sequence_shape& g) {
   const std::int64_t answer = std::int64_t{g.length} - g.prompt_length;

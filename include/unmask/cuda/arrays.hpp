@@ -97,7 +97,7 @@ struct row_arrays {
   std::uint32_t* supplied = nullptr;
   std::size_t bytes = 0;
 
-  /// For so many branches at most, and with or without truncation.
+  /// For at most this number of branches, and with or without truncation.
   [[nodiscard]] static row_arrays at(std::byte* base,
                                      const session_capacity& capacity,
                                      row_shape shape,

@@ -11,7 +11,7 @@
 /// host knows an upper bound of the number of rows, not the number.
 namespace UNMASK_NAMESPACE::device {
 
-/// Arguments that an engine lends at a hook for one segment.
+/// Arguments that an engine passes to a hook for one segment.
 template <element T>
 struct layer_arguments {
   rows_view<T, memory::device> now;
@@ -183,7 +183,7 @@ comes_last(const auto& b, std::uint32_t* finished, index_t blocks, bool& verdict
 /// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,
 /// and stores them if the rule stores all; the last block to finish selects.
 ///
-/// A pass that does not fit, because it has more rows than the engine lends or has room for, is
+/// A pass that does not fit, because it has more rows than the engine passes or has room for, is
 /// rejected: its step is not decided and starts again. Passes that the host planned always fit; the
 /// replay of a captured pass may not.
 template <element T, class Policy>

@@ -94,7 +94,7 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
   }
 }
 
-/// Number of lines of a session whose slots have so many branches at most.
+/// Number of lines of a session whose slots have at most the given number of branches.
 [[nodiscard]] inline std::size_t lines_of(const session_capacity& capacity, index_t branches) {
   return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(1 + branches);
 }

@@ -161,7 +161,7 @@ class warp_holder {
   }
 
  private:
-  // Takes the first of the columns that wait, as many as the list has.
+  // Takes the first of the columns that wait; their number is the length of the list.
   UNMASK_HD void take_waiting() {
     b_.sync_warp();
     const index_t at = 2 * b_.warp_lane();

@@ -80,7 +80,7 @@ struct answer_block {
            1;
   }
 
-  /// Writes what the memory of this block has to contain to `base`, zeroes of as many bytes.
+  /// Writes what the memory of this block has to contain to `base`, which has zeroes of this size.
   void write(std::byte* base,
              unmask::detail::constrained_answer& answer,
              const model_info& model,

@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE::host {
 /// The soft tokens of a slot, and the memory that they need.
 class soft_memory {
  public:
-  /// Makes room for a sequence that asks for `count` tokens of each of so many rows; the sequence
-  /// that begins next has them. Allocates if there is none.
+  /// Makes room for `count` tokens of each row of the sequence that begins next. Allocates if there
+  /// is none.
   void reserve(index_t count, index_t window) {
     const auto rows = static_cast<std::size_t>(count > 0 ? window : 0);
     rows_.resize(std::max(rows_.size(), rows));

@@ -42,7 +42,7 @@ struct expression_node {
 /// Reads an expression of ECMA-262 with flag u, as JSON Schema asks for.
 ///
 /// Unless `is_strict`, it also takes what is an error with flag u but has one meaning: escapes of
-/// characters that are no letters (\- \@), a lone { } or ], a class as the bound of a range
+/// characters that are not letters (\- \@), a lone { } or ], a class as the bound of a range
 /// ([\w-x]). Lazy quantifiers have the same language as the others.
 class expression_reader {
  public:

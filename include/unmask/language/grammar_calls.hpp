@@ -86,14 +86,14 @@ class grammar_calls {
     find_heads();
   }
 
-  /// Whether a call of one rule in another goes on in the same automaton.
+  /// Whether a call of one rule in another continues in the same automaton.
   [[nodiscard]] bool
   is_link(std::uint32_t from, std::uint32_t to, bool is_first, bool is_last) const {
     return group_[from] == group_[to] && (is_left(from) ? is_first : is_last);
   }
   /// Whether the group of a rule has its calls at the beginning.
   [[nodiscard]] bool is_left(std::uint32_t rule) const { return is_left_[group_[rule]] != 0; }
-  /// Whether a call that is no link comes back.
+  /// Whether a call that is not a link comes back.
   [[nodiscard]] bool is_in_cycle(std::uint32_t from, std::uint32_t to) const {
     return cycle_[from] == cycle_[to];
   }

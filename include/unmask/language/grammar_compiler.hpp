@@ -140,7 +140,7 @@ class grammar_compiler {
     } else if (calls_.is_left(rule_)) {
       n.link(places_[node.rule], to);  // behind what the other rule derived
     } else {
-      n.link(from, places_[node.rule]);  // the other rule goes on to the end
+      n.link(from, places_[node.rule]);  // the other rule continues to the end
     }
     return to;
   }

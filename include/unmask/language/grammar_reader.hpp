@@ -229,7 +229,7 @@ class grammar_reader {
         break;
       }
       grammar_node part = repeated(item());
-      // The empty text is left out, so that what stands beside it is the beginning or the end.
+      // The empty text is left out, so that its neighbour is the beginning or the end.
       if (part.is != kind::sequence || !part.parts.empty()) {
         out.parts.push_back(std::move(part));
       }

@@ -41,7 +41,7 @@ struct json_value {
   [[nodiscard]] bool is_number() const { return is == kind::number; }
   [[nodiscard]] bool is_boolean() const { return is == kind::boolean; }
   [[nodiscard]] bool is_boolean(bool value) const { return is_boolean() && truth == value; }
-  /// The member of that name, or nullptr; also where this is no object.
+  /// The member of that name, or nullptr; also if this is not an object.
   [[nodiscard]] const json_value* find(std::string_view name) const {
     const auto at = std::lower_bound(
         by_name.begin(), by_name.end(), name, [this](std::uint32_t i, std::string_view wanted) {

@@ -244,7 +244,7 @@ class symbol_classes {
     }
   }
   const grouped into(states, moves, [](const move& m) { return m.to; });
-  // Blocks of states are runs of `elements`; those that are marked stand first.
+  // Blocks of states are runs of `elements`; the marked ones are first.
   std::vector<std::uint32_t> elements(states);
   std::vector<std::uint32_t> place(states);
   std::vector<std::uint32_t> block_of(states, 0);
@@ -405,7 +405,7 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
 }
 
 /// The smallest automaton of states that functions make: step(state, symbol) changes a state and
-/// returns whether the symbol may stand there, accepts(state) whether a string may end.
+/// returns whether the symbol is allowed there, accepts(state) whether a string may end.
 /// `State` has an order.
 template <class State, class Step, class Accepts>
 [[nodiscard]] automaton explore(const State& start,

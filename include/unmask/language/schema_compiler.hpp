@@ -117,7 +117,7 @@ class schema_compiler : public schema_cases {
 
   static constexpr const char* any_number = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?";
 
-  // Values of any kind, so many levels deep.
+  // Values of any kind, of the given depth.
   [[nodiscard]] shared_automaton any_value(std::uint32_t depth) {
     const auto known = any_.find(depth);
     if (known != any_.end()) {
@@ -546,7 +546,8 @@ class schema_compiler : public schema_cases {
     }
     return false;
   }
-  // Adds what patterns and the schema of other members ask of a name; false if it may not stand.
+  // Adds what patterns and the schema of other members ask of a name; false if the name is not
+  // allowed.
   [[nodiscard]] bool
   may_stand(const value_case& c, const std::string& name, conjunction& all, schema_ptr at) {
     for (const auto& [p, obeys_it] : c.by_pattern) {

@@ -35,7 +35,7 @@ namespace UNMASK_NAMESPACE {
 
 /// The shape of a sequence for a model: with `answer_length` positions, 0 for its own number, in
 /// its blocks. If the model decodes whole blocks, the sequence ends with one, at a multiple of the
-/// block length: tokens right of prompt_length + answer_length are no part of it. Some models
+/// block length: tokens right of prompt_length + answer_length are not part of it. Some models
 /// decode positions beyond the answer. Errors: std::invalid_argument for a negative number, or a
 /// sequence longer than max_length.
 [[nodiscard]] UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
@@ -51,17 +51,17 @@ namespace UNMASK_NAMESPACE {
 /// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
 /// several and at_most(count, rule) limits one; at most one ranking (default: by_confidence),
-/// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method stands
-/// for its parts: known_methods(). Parts of one stage apply in written order; temperature precedes
-/// a canvas, whose own stop comes last.
+/// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method means
+/// its parts: known_methods(). Parts of one stage apply in written order; temperature precedes a
+/// canvas, whose own stop comes last.
 ///
 /// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
 /// Host only; allocates.
 ///
 /// A file is opened only for a text that names one, calibrated_threshold("profile.json"), and read
 /// in the call, by `files`: a regular file, of at most 16 MB. A host that accepts texts from others
-/// passes no_files, or a function that reads elsewhere. A missing file, or one that is no profile,
-/// is an error of the text, too, which does not quote the file.
+/// passes no_files, or a function that reads elsewhere. A missing file, or one that is not a
+/// profile, is also an error of the text, which does not quote the file.
 [[nodiscard]] UNMASK_LIBRARY named_policy read_policy(std::string_view text,
                                                       const file_source& files = contents_of_file);
 

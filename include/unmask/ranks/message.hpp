@@ -29,7 +29,7 @@ struct message_header {
   index_t vocab = 0;  ///< Columns of the whole vocabulary.
   /// Columns of the vocabulary that the message covers.
   range columns;
-  /// Rows of the step that the message covers; there are `all_rows`, and room for that many.
+  /// Rows of the step that the message covers; there are `all_rows`, and room for all of them.
   range rows;
   index_t all_rows = 0;  ///< Rows of the step.
   /// Number of records and of tracked logits for which each row has room.

@@ -8,7 +8,7 @@
 /// best of the states that they lead to.
 ///
 /// The sequence itself has the tokens that all members have; a member has some in addition
-/// (plan::placed). While a member is decided, they stand in the sequence.
+/// (plan::placed). While a member is decided, its tokens are in the sequence.
 namespace UNMASK_NAMESPACE::step {
 
 /// The beam part.
@@ -190,7 +190,7 @@ template <class Policy>
   return true;
 }
 
-/// Lane 0: goes on with one member, whose tokens it commits and sets aside: its step is decided
+/// Lane 0: continues with one member, whose tokens it commits and sets aside: its step is decided
 /// next.
 template <class Policy>
 UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {

@@ -343,7 +343,7 @@ template <class Policy>
   return found;
 }
 
-/// True if the checked token of a committed position stands.
+/// True if the checked token of a committed position stays.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {

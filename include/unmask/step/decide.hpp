@@ -101,7 +101,7 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   when<active_parts::drafts_now>(m, [&t](const auto& s) { keep_to_draft(t, s); });
 }
 
-/// Refuses accepted candidates that cannot stand together with those before them; then masks the
+/// Refuses accepted candidates that do not fit the candidates before them; then masks the
 /// least certain.
 template <class Policy>
 UNMASK_HD void
@@ -118,7 +118,7 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
 }
 
 /// Decides each member of a beam, and selects those that go on. Returns true if they are several;
-/// otherwise the step of the one that goes on is decided next. Called if beams_now().
+/// otherwise the step of the remaining member is decided next. Called if beams_now().
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
                                          const slot_memory<Policy>& m) {

@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE::step {
 }
 
 /// Lane 0: the draft of the pass of `now` whose tokens are those committed since; 0 if there is
-/// none. Tokens that stand are never rewritten, so that equal tokens are an equal state.
+/// none. Written tokens are never rewritten, so that equal tokens are an equal state.
 [[nodiscard]] UNMASK_HD inline index_t reached_draft(const slot_arrays& m, const plan& now) {
   const slot_state& s = *m.state;
   const index_t committed = m.drafts->masked - s.view.masked_count;

@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-/// The gate: tests the tokens that a step is about to write one after the other, each with those
-/// that passed before it, so that they can stand together.
+/// The gate: tests the tokens that a step is about to write one after the other, each with the
+/// tokens that passed before it, so that all of them fit together.
 ///
 /// A token has to be allowed by the parts that gate and by the constraints of the sequence, which
 /// a backend gives as `answer`, null for a sequence without any. Tokens that a part names are not

@@ -22,8 +22,8 @@ template <class Policy>
   return token == no_token ? proposal(m, i) : token;
 }
 
-/// Lane 0: writes the final token of scored position i of a canvas if it can stand with those
-/// written before it.
+/// Lane 0: writes the final token of scored position i of a canvas if it fits the tokens written
+/// before it.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void

@@ -141,7 +141,7 @@ inline constexpr std::size_t state_bytes_at = []<class... Array>(arrays_of_state
   return (sizeof(typename Array::state) + ... + std::size_t{0});
 }(state_arrays<Policy>{});
 
-/// Places for the tokens that the read of a row excludes, if parts track so many.
+/// Places for the tokens that the read of a row excludes, if parts track this number.
 [[nodiscard]] UNMASK_HD constexpr index_t tracked_capacity(index_t tracks) {
   return tracks > 0 ? tracks + max_suppressed + 1 : 0;
 }
@@ -191,7 +191,7 @@ struct slot_memory : slot_arrays {
   }
 
   /// Positions whose rows this step may read: the scored range and, if a part reads ahead, the
-  /// positions behind it that the pass computes. Their index i counts from score.first, too.
+  /// positions behind it that the pass computes. Their index i also counts from score.first.
   [[nodiscard]] UNMASK_HD range read_range() const {
     range r = status->next.score;
     if constexpr (Policy::reads_ahead) {

@@ -31,7 +31,7 @@ struct soft_rows {
   soft_outcome* outcomes = nullptr;      ///< [places]
   token_probability* entries = nullptr;  ///< [places][count], no_token where the row has fewer
 
-  /// There was no step.
+  /// Marks every row as unread: no step was decided.
   UNMASK_HD void forget(const auto& t) {
     for (index_t i = t.lane(); i < places; i += t.lanes()) {
       outcomes[i] = soft_outcome::unread;

@@ -18,8 +18,8 @@ namespace UNMASK_NAMESPACE {
 /// one line except for break_line().
 ///
 /// Numbers have the fewest digits that read back as the same value; one that is not finite is null.
-/// Strings are valid UTF-8, without control characters and without < > &, so that a line can stand
-/// inside HTML: bytes that are no UTF-8 become U+FFFD.
+/// Strings are valid UTF-8, without control characters and without < > &, so that HTML can contain
+/// a line: bytes that are not UTF-8 become U+FFFD.
 class json_text {
  public:
   /// Begins an object or a list.
@@ -95,7 +95,7 @@ class json_text {
     is_first_ = true;
   }
 
-  /// Makes room for so many more bytes, which are then written without an allocation.
+  /// Makes room for the given number of bytes more, which are then written without an allocation.
   void reserve(std::size_t bytes) { text_.reserve(text_.size() + bytes); }
   /// Most bytes of a string of so many, with quotes and the comma.
   [[nodiscard]] static constexpr std::size_t most_bytes(std::size_t size) { return 6 * size + 3; }

@@ -57,7 +57,7 @@ class replay_table {
       const bool stays_masked = text_[p].is == mark::masked && s.final_tokens[p] == view_.mask;
       view_.fills = view_.fills && !stays_masked;
     }
-    steps_.emplace_back();  // so that the view of an empty trace is one, too
+    steps_.emplace_back();  // so that the view of an empty trace is also valid
     view_.steps = steps_.data();
     view_.entries = entries_.data();
     view_.moves = moves_.data();
@@ -282,8 +282,8 @@ class replay_table {
   [[nodiscard]] index_t length() const { return static_cast<index_t>(text_.size()); }
 
   // Adds the moves that lead from the text to that after a step. Which of two equal tokens moved is
-  // not in a trace, and changes no decision: no part that goes with text that moves keeps state at
-  // positions, and a trace edits no token that is fixed. `filler`: the EOS token of a step after
+  // not in a trace, and changes no decision: no part that combines with text that moves keeps state
+  // at positions, and a trace edits no token that is fixed. `filler`: the EOS token of a step after
   // which the end of the sequence filled masked positions, which then are masked ones; or no_token.
   void move(const traced_step& step, token_id filler) {
     const range block = step.score;

@@ -95,7 +95,7 @@ class loaded_replay {
 /// file, "replay('decode.jsonl', 2)" the third. Returns null for the text of any other policy. A
 /// replay is a policy of its own: nothing is added to it, since its parts are those of the trace.
 ///
-/// Errors: policy_text_error with the column of what is wrong, and the reason if the file is no
+/// Errors: policy_text_error with the column of what is wrong, and the reason if the file is not a
 /// trace that can be replayed, without a quotation of it. Files are read in the call, by `files`:
 /// the trace, and the file that its policy names, if any.
 [[nodiscard]] inline std::unique_ptr<const loaded_replay>

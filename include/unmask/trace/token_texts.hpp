@@ -24,7 +24,7 @@ class token_texts {
       : text_(std::move(text))
       , is_needed_(text_ ? static_cast<std::size_t>(math::max(vocab, index_t{0})) : 0) {}
 
-  /// Makes room for so many more calls of need() before the next write().
+  /// Makes room for the given number of calls of need() before the next write().
   void reserve(std::size_t tokens) {
     needed_.reserve(std::min(needed_.size() + tokens, is_needed_.size()));
   }

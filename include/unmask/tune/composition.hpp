@@ -94,7 +94,7 @@ struct composition {
     return words;
   }
 
-  /// True if there is nothing but a ranking and one commit rule.
+  /// True if the composition is a ranking and one commit rule.
   [[nodiscard]] bool is_single() const { return rules.size() == 1 && others.empty(); }
 };
 

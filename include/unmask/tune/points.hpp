@@ -52,7 +52,7 @@ enum class measure { forwards, segments, layer_positions, seconds };
                                          : d.seconds;
 }
 
-/// Checks a result. Errors: std::invalid_argument naming the cost that is no number from 0 on.
+/// Checks a result. Errors: std::invalid_argument naming the cost that is not a number from 0 on.
 inline void validate(const decoded& d) {
   const auto check = [](const char* name, double cost) {
     check_argument(cost >= 0.0 && cost < HUGE_VAL, name, cost, "finite and at least 0");

@@ -52,7 +52,7 @@ inline void check_attention(std::string_view part, attention_kind kind, const mo
                  ": a row of the position before sees the token that a shadow hides");
 }
 
-/// Checks that the engine can run the attention of a part, and of those that it stands for.
+/// Checks that the engine can run the attention of a part, and of the parts of a family.
 template <class P>
 void check_attention(const P& part, const model_info& model) {
   if constexpr (requires { part.check_attention(model); }) {

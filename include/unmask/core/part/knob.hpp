@@ -18,8 +18,8 @@
 ///       static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
 ///
 /// Each knob is a name, a member and a range; its default is the member's initialiser. Everything
-/// is optional: a part with `knobs` alone is checked; a rule that involves several knobs needs a
-/// `check(sequence_shape)` besides.
+/// is optional: a part with `knobs` alone is checked; a rule that involves several knobs also needs
+/// a `check(sequence_shape)`.
 namespace UNMASK_NAMESPACE {
 
 /// Name of a part, its type's in C++, in texts and in messages, and a line that describes it.

@@ -15,13 +15,13 @@ namespace UNMASK_NAMESPACE {
 /// a committed position, and with `static constexpr bool tracks_current = true` its
 /// context.at.current_probability. Committed positions of the range are read.
 ///
-/// A step may remask as many tokens as it commits while its commit rule may wait (extra_forwards),
-/// one fewer later, and what the steps before it could have remasked and did not: counted from the
-/// first, each pass gains a token. Each sequence may remask `extra_remasks(sequence_shape) ->
-/// std::int64_t` more. With `goes_on(sequence, context) -> bool` a sequence without a masked
-/// position is not complete as long as the result is true. A part that only remasks with some
-/// values of its knobs has `edits_tokens_now() -> bool`. Cost: a sort of the scored range in each
-/// step that remasks.
+/// A step may remask the number of tokens that it commits while its commit rule may wait
+/// (extra_forwards), one fewer later, and what the steps before it could have remasked and did not:
+/// counted from the first, each pass gains a token. Each sequence may remask
+/// `extra_remasks(sequence_shape) -> std::int64_t` more. With `goes_on(sequence, context) -> bool`
+/// a sequence without a masked position is not complete as long as the result is true. A part that
+/// only remasks with some values of its knobs has `edits_tokens_now() -> bool`. Cost: a sort of the
+/// scored range in each step that remasks.
 template <class P>
 concept remasking_least = part<P> && requires(const P& p,
                                               const detail::own_candidate<P>& c,
@@ -32,7 +32,7 @@ concept remasking_least = part<P> && requires(const P& p,
   { p.extra_remasks(g) } -> std::convertible_to<std::int64_t>;
 };
 
-/// A part whose sequence goes on without masked positions.
+/// A part whose sequence continues without masked positions.
 template <class P>
 concept going_on =
     remasking_least<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
@@ -92,7 +92,7 @@ struct rows_of_block {};  // instead of step::block_rows
 ///  - `erase(i)`: the position is removed, the text right of it moves left;
 ///  - `insert(i, count = 1)`: masked positions are put before it, the text right of it moves right;
 ///  - `most()`: the size that the range may have, `resize(size)`: that which it gets, for a range
-///    that ends with the sequence; `append(count, token)`: so many positions more after that, masked
+///    that ends with the sequence; `append(count, token)`: `count` positions more after that, masked
 ///    ones or committed ones with a token. The sequence is then longer or shorter.
 ///
 /// Positions without a call stay as they are. After the writes the block is put together from left
@@ -103,9 +103,9 @@ struct rows_of_block {};  // instead of step::block_rows
 /// it where it is; not with `moves_text() -> bool` that returns false, for a value of the part that
 /// only writes.
 ///
-/// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions,
-/// prompt included, of the sequence_shape::length that it may have. Every decode has to end: a part
-/// says how many passes it takes in extra_forwards(sequence_shape).
+/// With `begin_length(sequence_shape) -> index_t` the sequence begins with this number of
+/// positions, prompt included; it may have up to sequence_shape::length. Every decode has to end: a
+/// part says how many passes it takes in extra_forwards(sequence_shape).
 template <class P>
 concept block_rewriting =
     part<P> && requires(const P& p, detail::rows_of_block& rows, part_context<P>& context) {

@@ -76,7 +76,7 @@ concept block_ending =
     };
 
 /// A part that tracks positions before their block is decoded. If `reads_ahead() -> bool` is true,
-/// the rows of all masked positions after the scored range are read, too, as far as the pass
+/// the rows of all masked positions after the scored range are also read, as far as the pass
 /// computes them. They are processed like those of the scored range, with the numbers of the last
 /// active block in context.at, and are not candidates. The window must then have room for the
 /// answer.
@@ -87,12 +87,12 @@ concept reading_ahead = part<P> && requires(const P& p) {
 
 /// A schedule whose passes alternate between drafts and checks, by two members of the plan. The
 /// tokens that a pass with plan::drafts commits are drafts: positions from the first of its scored
-/// range on are no part of the committed prefix, so nothing stops at them. A pass with plan::checks
-/// has no commit rule: `accepts(candidate, context) -> bool` says of each committed position of the
-/// scored range, in parallel, whether its token `candidate.current` stands next to the proposed one
-/// `candidate.token`. At the first that does not, or that is masked, the proposed token is written,
-/// and every position right of it is masked again. A row of NaN proposes the token that it commits
-/// elsewhere.
+/// range on are not part of the committed prefix, so nothing stops at them. A pass with
+/// plan::checks has no commit rule: `accepts(candidate, context) -> bool` says of each committed
+/// position of the scored range, in parallel, whether its token `candidate.current` stays, given
+/// the proposed `candidate.token`. At the first that does not, or that is masked, the proposed
+/// token is written, and every position right of it is masked again. A row of NaN proposes the
+/// token that it commits elsewhere.
 ///
 /// The masked tokens are not charged: `extra_forwards` must cover drafts that are not accepted.
 /// With `static constexpr bool tracks_current = true`, context.at.current_probability is that of

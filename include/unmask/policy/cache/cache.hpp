@@ -95,7 +95,7 @@ struct dual_cache {
 };
 static_assert(caching<dual_cache>);
 
-/// Computes the block alone; in every `prompt_period`-th pass everything left of it, too. Passes
+/// Computes the block alone; in every `prompt_period`-th pass also everything left of it. Passes
 /// whose number is a multiple of either period refresh. Positions right of the block are computed
 /// in the first pass only.
 ///
@@ -142,7 +142,7 @@ struct block_cache {
 };
 static_assert(caching<block_cache>);
 
-/// Computes the answer; in every `prompt_period`-th pass the prompt, too; every `answer_period`-th
+/// Computes the answer; in every `prompt_period`-th pass also the prompt; every `answer_period`-th
 /// pass refreshes. Period 0: never after the first pass. Goes with a layer rule, such as
 /// similarity_refresh or cache_budget, that selects the positions that the passes between compute.
 ///

@@ -23,7 +23,7 @@ inline constexpr index_t max_skip_stages = 8;
 /// c is the confidence of a masked position when it last had logits (0 for others, and before), h
 /// the row of `Indicator` at this layer and g the row at the same layer when the position was last
 /// selected there. Skipped positions are dropped from the pass: deeper layers keep their K/V, they
-/// have no logits and are no candidates in the step. Goes with a cache that refreshes from time to
+/// have no logits and are not candidates in the step. Goes with a cache that refreshes from time to
 /// time, such as block_cache.
 ///
 /// A change therefore counts until the position is computed, as in the released code. Algorithm 1,
@@ -44,7 +44,7 @@ inline constexpr index_t max_skip_stages = 8;
 ///
 /// Range: weight in [0, 1]; keep and depth in [0, 1], keep not increasing; bonuses in [0, 1e30].
 /// Reads stat::confidence.
-/// State: 4 bytes a position; the engine lends `width` numbers a position and stage.
+/// State: 4 bytes a position; the engine keeps `width` numbers per position and stage.
 /// Ties: the lower position.
 /// Cost: O(entered) a stage.
 /// Example: `tokens_per_step + early_skip(depths=[0.25], keeps=[0.5]) + block_cache`, rows a90 b80

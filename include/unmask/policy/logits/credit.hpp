@@ -52,13 +52,13 @@ UNMASK_HD void earn_credit(auto& row,
 ///
 /// At each scored step, with p* the probability of the leading token v* before the edit:
 ///     C(v) = decay C(v) for all v;  C(v*) += p*^exponent;  z(v) += strength ln(1 + C(v)).
-/// Ranking and commit rule use the edited row, so credit goes with all of them.
+/// Ranking and commit rule use the edited row, so credit combines with all of them.
 ///
 /// A position gets a slot for a token the first time it leads, so at most one new token a step;
-/// every other token has credit 0 and an unedited logit. `Slots` bounds their number: with at least
-/// as many slots as steps in which the position can be masked, the rule is exactly the dense one. A
-/// token that finds no free slot earns nothing; no slot is evicted. A position that is not scored
-/// keeps its credit unchanged.
+/// every other token has credit 0 and an unedited logit. `Slots` bounds their number: if it is at
+/// least the number of steps in which the position can be masked, the rule is exactly the dense
+/// one. A token that finds no free slot earns nothing; no slot is evicted. A position that is not
+/// scored keeps its credit unchanged.
 ///
 /// Range: strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence.
 /// State: 8 bytes a slot and position, reset when the position commits and when a sequence starts.

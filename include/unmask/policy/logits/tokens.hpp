@@ -28,11 +28,11 @@
 /// | edit_committed             | yes          | yes       | yes          |
 ///
 /// All of them go with every ranking and commit rule, and with sampling{}: a token is drawn from
-/// the edited row, exactly. truncation.hpp says what goes with top_k, top_p and min_p;
+/// the edited row, exactly. truncation.hpp states what combines with top_k, top_p and min_p;
 /// probability.hpp reports the probability of allowed tokens.
 ///
 /// "order counts": credit is computed on the row as edited by the parts written before it, and its
-/// result is edited by those after it. "edits those": rows of committed positions are edited, too,
+/// result is edited by those after it. "edits those": rows of committed positions are also edited,
 /// so that a banned token never replaces a committed one. "no" and "before it" are compile errors.
 /// temperature{} is applied while the row is read, so always before any of these edits.
 namespace UNMASK_NAMESPACE {

@@ -36,8 +36,8 @@ namespace UNMASK_NAMESPACE {
 /// the log-probability of reports. Without a drawing part the proposed token is the best one, and
 /// only these change.
 ///
-/// A row with one kept token has confidence 1. Does not go with parts that compare rows with those
-/// of the previous step.
+/// A row with one kept token has confidence 1. Does not combine with parts that compare rows with
+/// those of the previous step.
 /// Example: `threshold(0.9) + sampling + top_k(1) + confidence_after_truncation`, rows a60 b50:
 /// `ab` at 1.
 /// Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.
@@ -52,7 +52,7 @@ struct confidence_after_truncation {
 };
 static_assert(truncating<confidence_after_truncation>);
 
-/// Keeps the k tokens of largest logit: exactly k, if the row has as many.
+/// Keeps the k tokens of largest logit: exactly k, if the row has k.
 ///
 /// Range: k >= 1; k >= vocab keeps all.
 /// Ties: the lower token; released code keeps all that equal the k-th.

@@ -115,7 +115,7 @@ dynamic_cache_updating(const basic_cache_budget<Feature>& budgets = {},
 /// with hooks in their layers.
 ///
 /// In algorithm 1, line 3, the prediction of the first pass commits by the decoding that the method
-/// is added to; here the threshold, which has not moved yet, decides in that pass, too.
+/// is added to; here the threshold, which has not moved yet, also decides in that pass.
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have

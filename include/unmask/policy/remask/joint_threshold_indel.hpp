@@ -260,7 +260,7 @@ struct joint_threshold_indel {
   }
 
   // Takes the masked positions with a confidence above `bound` or, if there are fewer than `least`,
-  // so many of highest confidence. Returns how many of them are original.
+  // the `least` positions of highest confidence. Returns how many of them are original.
   UNMASK_HD static index_t take_masked(
       const auto& rows, choice* proposed, index_t least, float bound, const auto& is_original) {
     index_t taken = 0;

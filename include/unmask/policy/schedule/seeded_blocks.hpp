@@ -15,8 +15,9 @@ namespace UNMASK_NAMESPACE {
 /// attention is that of the blocks. Their row p - 1 predicts position p whatever
 /// model_info::logits_shift says. `aligned` is that of semi_autoregressive: a first block that
 /// contains the end of the prompt has no seed, nor has one at position 0 or one that begins with a
-/// token that was given. With `sub_block` a pass decides the first part of so many positions of the
-/// block that has a masked one, counted from the beginning of the block; 0: the whole block.
+/// token that was given. With `sub_block` a pass decides the first part of the block that has a
+/// masked position. Parts have `sub_block` positions, counted from the beginning of the block; 0:
+/// the whole block.
 ///
 /// The engine keeps K/V: a pass attends to those of the last pass that computed a position, which
 /// is one that stores for all text left of its block. Range: sub_block >= 0. State: 12 bytes a

@@ -61,7 +61,7 @@ struct quota_above {
       return true;
     }
     // Confidences fall along the ranks, so exactly one candidate is the first postponed one and all
-    // after it are postponed, too: a single thread writes, and only schedule() reads.
+    // after it are also postponed: a single thread writes, and only schedule() reads.
     if (s.rank == 1 || s.score_before >= threshold) {
       q.put_off = math::min(q.quota, s.candidates) - s.rank;
     }
