@@ -135,9 +135,9 @@ typedef struct unmask_options {
   int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
                          ///< position then stays masked, and a decode may need max_steps to end
   int32_t branches;      ///< branches that there is memory for, at least; up to 16
-  int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
+  int32_t shared_threads;  ///< not 0: sessions with the same number share their threads,
                            ///< whose steps take turns
-  uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences
+  uint32_t flags;  ///< bits of unmask_flags, for the policies of the session and of its sequences
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -259,7 +259,7 @@ typedef struct unmask_modifiers {
 
 /// A token that a step wrote or, with `committed` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
-  int32_t slot, position, token;    ///< where it stands, and which it is
+  int32_t slot, position, token;    ///< its place, and which token it is
   float log_probability;            ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
@@ -268,7 +268,7 @@ typedef struct unmask_commit {
 
 /// A candidate of a step, the token proposed for it, and why it was committed or not.
 typedef struct unmask_candidate {
-  int32_t slot, position, token;    ///< where it stands, and which it is
+  int32_t slot, position, token;    ///< its place, and which token it is
   float log_probability;            ///< as unmask_commit
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
@@ -375,7 +375,8 @@ typedef struct unmask_requirements {
 #define UNMASK_REQUIREMENTS_INIT {(uint32_t)sizeof(unmask_requirements), 0, 0, 0}
 
 /// Requirements of a policy, before a session is made; unmask_options::window may be 0. Not of a
-/// replay. Errors: those of unmask_create() for the options, and of unmask_start() for the shape.
+/// replay. Errors: as for unmask_create() about the options, and for unmask_start() about the
+/// shape.
 UNMASK_API unmask_status unmask_get_requirements(const char* policy,
                                                  const unmask_options* options,
                                                  const unmask_sequence* sequence,
@@ -469,7 +470,7 @@ UNMASK_API unmask_status unmask_soft_tokens(unmask_session* session,
                                             size_t entry_size,
                                             const unmask_probability** entries,
                                             int32_t* count);
-/// Like unmask_soft_tokens(), but for the positions that the last step read and committed: for
+/// Like unmask_soft_tokens(), for the positions that the last step read and committed: for
 /// interfaces that show alternatives of a token. One that was drawn need not be among them.
 UNMASK_API unmask_status unmask_alternatives(unmask_session* session,
                                              int32_t slot,
@@ -494,7 +495,7 @@ UNMASK_API unmask_status unmask_calibrator_observe(unmask_calibrator* calibrator
                                                    unmask_session* session,
                                                    int32_t slot);
 /// Text of the profile of what has been recorded, for a file that calibrated_threshold names. The
-/// record owns it; valid until the next such call. With nothing recorded there are no blocks in it,
+/// record owns it; valid until the next such call. With nothing recorded it has no blocks,
 /// and the policy stays the static threshold.
 UNMASK_API unmask_status unmask_calibrator_profile(unmask_calibrator* calibrator,
                                                    const char** text);

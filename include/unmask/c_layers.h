@@ -14,13 +14,12 @@
 /// engine that makes all of them. `segment` is an index into the request; returned lists belong to
 /// the session and are valid until the next call for the same slot.
 ///
-/// A pass begins with the positions of the segment; each layer attends to [keys_first,
-/// keys_last). At each layer where unmask_hooks() returns true, in ascending order,
-/// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
-/// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
-/// there on. After the last layer unmask_rows() returns the rows whose logits to return, as
-/// indices into unmask_positions(); unmask_supply() takes those of all segments, packed one segment
-/// after the other.
+/// A pass begins with the positions of the segment; each layer attends to [keys_first, keys_last).
+/// At each layer where unmask_hooks() returns true, in ascending order, unmask_at_layer() takes the
+/// rows of the tensor that unmask_get_layer_rule() names, one for each of unmask_positions(), and
+/// the stored rows; it returns the indices of the rows to compute from there on. After the last
+/// layer unmask_rows() returns the rows whose logits to return, as indices into unmask_positions();
+/// unmask_supply() takes the rows of all segments, packed one segment after the other.
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +38,7 @@ enum unmask_features {
 enum unmask_evictions {
   UNMASK_EVICT_NONE = 0,    ///< all keys receive attention
   UNMASK_EVICT_CHOOSE = 1,  ///< all do; each layer then selects those for the next passes
-  UNMASK_EVICT_CHOSEN = 2   ///< the selected keys and those of the decided blocks do
+  UNMASK_EVICT_CHOSEN = 2   ///< the selected keys and the keys of the decided blocks do
 };
 
 /// Demands of a policy on an engine.
@@ -139,8 +138,8 @@ UNMASK_API unmask_status unmask_score_keys(const unmask_logits* keys,
                                            float* scores);
 /// Selects the keys that one layer keeps, in a pass with UNMASK_EVICT_CHOOSE: `positions` receives
 /// those outside the decided blocks, ascending; passes with UNMASK_EVICT_CHOSEN attend to them and
-/// to the blocks. `scores` has one number for each position of [0, unmask_segment::keys_last);
-/// those of the blocks are not read. The list is valid until the next such call. Ties: the lower
+/// to the blocks. `scores` has one number for each position of [0, unmask_segment::keys_last); the
+/// numbers of the blocks are not read. The list is valid until the next such call. Ties: the lower
 /// position; NaN ranks highest.
 UNMASK_API unmask_status unmask_select_keys(unmask_session* session,
                                             int32_t segment,

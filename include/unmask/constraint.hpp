@@ -67,7 +67,7 @@ class constraint final : public detail::any_constraint {
             limits};
   }
 
-  /// Reads a file of write_byte_table() and lifts it. Errors: those of both.
+  /// Reads a file of write_byte_table() and lifts it. Errors: as for both.
   [[nodiscard]] static constraint
   read(const std::string& path, const vocabulary& words, const constraint_limits& limits = {}) {
     const std::uint64_t most = std::uint64_t{4} * limits.states;

@@ -110,7 +110,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// `options.editable` marks as masked, if given) and writes the mask token there. A sequence that
   /// still runs in the slot is replaced without an error, and its tokens stay as they are.
   ///
-  /// The memory of the tokens must not overlap that of another running sequence of this session.
+  /// The memory of the tokens must not overlap the tokens of another running sequence of this
+  /// session.
   /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;
   /// std::logic_error between next() and supply().
   void start(index_t slot,
@@ -140,8 +141,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   }
 
   /// Overload for some slots only: for a limit on the tokens of a pass, or paused sequences. The
-  /// pass contains those of `slots` that run; the others keep their state. Returns nothing if none
-  /// of `slots` runs, so for no slots at all: finished() says whether another slot runs.
+  /// pass contains the running ones among `slots`; the others keep their state. Returns nothing if
+  /// none of `slots` runs, so for no slots at all: finished() says whether another slot runs.
   ///
   /// Errors: std::logic_error while a request is pending; std::invalid_argument for a slot that
   /// does not exist or repeats. Cost: also O(slots.size()^2).
@@ -229,7 +230,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// while its sequence runs, in memory that host and device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const
     requires(space == memory::device) {
-    if constexpr (space == memory::device) {  // clang 14 instantiates it on the host, too
+    if constexpr (space == memory::device) {  // clang 14 also instantiates it on the host
       return workspace_.running();
     } else {
       return {};

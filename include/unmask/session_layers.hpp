@@ -196,7 +196,7 @@ class layer_pass : public layer_rule_info {
   }
 
   /// Selects positions at a layer with hooks(layer), in ascending order of layers. Row i of `now`
-  /// is that of positions()[i]; `previous` has the stored rows of this layer, which the call
+  /// belongs to positions()[i]; `previous` has the stored rows of this layer, which the call
   /// overwrites.
   ///
   /// Errors: std::logic_error for a layer out of order, std::invalid_argument for a wrong shape.

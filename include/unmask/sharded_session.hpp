@@ -27,8 +27,8 @@ namespace UNMASK_NAMESPACE {
   return cuts;
 }
 
-/// Cuts for an engine that gives each rank `columns` columns; those of the last ranks may be partly
-/// or entirely padding.
+/// Cuts for an engine that gives each rank `columns` columns; the columns of the last ranks may be
+/// partly or entirely padding.
 [[nodiscard]] inline std::vector<index_t>
 padded_cuts(index_t vocab, index_t ranks, index_t columns) {
   check_argument(
@@ -76,7 +76,7 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 /// rank 0) and give read_shard() the range of segments that they computed.
 ///
 /// For policies that neither truncate rows (a truncation may need a second read) nor skip positions
-/// at layers. A policy that compares rows with those of the previous step stores this rank's
+/// at layers. A policy that compares rows with the rows of the previous step stores this rank's
 /// columns only. Nothing is allocated after construction.
 ///
 /// A sharded_session<Policy, on_stream> needs, in addition to the workspace of its session,

@@ -30,7 +30,7 @@ inline unmask_probability structure_of(const unmask::token_probability& p) {
   return {p.slot, p.position, p.token, p.step, p.probability, p.share};
 }
 
-// Lends the list that `get` returns of a session, as structures of `size` bytes in `list`.
+// Returns the list that `get` returns of a session, as structures of `size` bytes in `list`.
 template <class T, class Get>
 unmask_status lend_list(unmask_session* session,
                         lent_array<T> unmask_session::* list,

@@ -172,7 +172,7 @@ struct unmask_session {
     }
 #endif
     throw std::logic_error(std::string(call) +
-                           " in a session on the host, or of which no policy drops keys");
+                           " in a session on the host, or without a policy that drops keys");
   }
 
   /// Host copy of tokens in the session's memory space; synchronises on a device.

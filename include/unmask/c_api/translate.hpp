@@ -156,7 +156,7 @@ inline unmask::any_rows rows_of(const unmask_logits& l, const char* name = "logi
               name,
               "stride",
               l.stride,
-              "0, for as many as there are columns, or at least so many and at most ",
+              "0 (rows without a gap), or at least the number of columns and at most ",
               farthest);
   unmask::any_rows rows;
   rows.data = l.data;

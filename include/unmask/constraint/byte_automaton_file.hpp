@@ -123,7 +123,7 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
   source.require(states <= source.left() / 3, "it ends too early");
   byte_table table;
   table.start = source.take(4);
-  source.require(table.start < states, "its start is no state");
+  source.require(table.start < states, "its start is not a state");
   table.accepting.resize(states);
   table.next.assign(std::size_t{256} * states, dead_state);
   for (std::size_t q = 0; q < states; ++q) {
@@ -145,7 +145,7 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
       after = last + 1;
     }
   }
-  source.require(source.at_end(), "something stands after its last state");
+  source.require(source.at_end(), "it has bytes after its last state");
   return table;
 }
 

@@ -14,8 +14,7 @@
 /// states, and all that a constraint does takes time by their number.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// Numbers in disjoint sets, which are split: those of a set that are marked leave those that are
-/// not.
+/// Numbers in disjoint sets, which are split: the marked numbers of a set leave the others.
 class partition {
  public:
   /// The sets are runs of `elements`, each number once: set s ends before ends[s].

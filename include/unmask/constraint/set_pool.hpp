@@ -44,7 +44,7 @@ class set_pool {
   [[nodiscard]] std::uint32_t suffix(index_t tokens);
   [[nodiscard]] const std::uint64_t* states_in(std::uint32_t set) const { return sets_[set]; }
 
-  /// States after those of a set, and before them, by a symbol.
+  /// States after the states of a set, and before them, by a symbol.
   [[nodiscard]] std::uint32_t forward(std::uint32_t set, std::uint32_t symbol);
   [[nodiscard]] std::uint32_t backward(std::uint32_t set, std::uint32_t symbol);
   /// The classes that lead from a state of `left` to one of `right`: an index for classes().

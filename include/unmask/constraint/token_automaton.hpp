@@ -103,7 +103,7 @@ struct token_automaton {
   std::vector<std::uint32_t> first_token;
   std::vector<token_id> tokens;
 
-  /// Edges by class, then by state: those of class c are [first_edge[c], first_edge[c + 1]).
+  /// Edges by class, then by state: the edges of class c are [first_edge[c], first_edge[c + 1]).
   std::vector<std::uint32_t> first_edge;
   std::vector<std::uint32_t> edge_from;
   std::vector<std::uint32_t> edge_next;
@@ -117,11 +117,11 @@ struct token_automaton {
   std::vector<std::uint32_t> rest_from;
   std::vector<std::uint32_t> rest_next;
 
-  /// Adds the states after those of a set, and before them, by class c, as set_image::add().
+  /// Adds the states after the states of a set, and before them, by class c, as set_image::add().
   void add_after(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
   void add_before(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
 
-  /// Pairs of neighbouring states, by the first: those of state q are [first_pair[q],
+  /// Pairs of neighbouring states, by the first: the pairs of state q are [first_pair[q],
   /// first_pair[q + 1]). The label of a pair is the set of classes that lead from one to the other.
   std::vector<std::uint32_t> first_pair;
   std::vector<std::uint32_t> pair_next;

@@ -185,7 +185,7 @@ struct field_tag {
 
 namespace detail {
 
-// Stands for a field that a record does not have. Distinct types: two empty bases of one type would
+// Replaces a field that a record does not have. Distinct types: two empty bases of one type would
 // not share an address.
 template <class F>
 struct absent {};

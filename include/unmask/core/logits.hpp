@@ -301,12 +301,12 @@ struct row_options {
   /// nullptr if this row is not truncated. With it, the draw is left to the truncation.
   held_tokens* held = nullptr;
   /// Used with stat::drift and stat::divergence: the edited logits of the previous step, which the
-  /// read overwrites with those of this step.
+  /// read overwrites with the logits of this step.
   float* previous = nullptr;
   previous_row before;  ///< Statistics of the row of the previous step.
 };
 
-/// One row as given to a kernel: `columns` logits, the first of which belongs to token
+/// One row as given to a kernel: `columns` logits; the first belongs to token
 /// `first_token`.
 template <element T>
 struct row_input : row_options {

@@ -225,7 +225,7 @@ struct plan : sequence_plan {
 
   /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
-  /// Number of segments: those of the branches, and of the shadow.
+  /// Number of segments: of the branches, and of the shadow.
   [[nodiscard]] UNMASK_HD index_t segments() const {
     return 1 + branches + (shadow.empty() ? 0 : 1);
   }
@@ -248,8 +248,8 @@ struct commit_entry {
   index_t block = 0;
   /// Forward passes since the one that first scored the block, 0 in that one.
   index_t block_step = 0;
-  /// Rank of the candidate in its step, from 0, as rank_info::rank; -1 for a token that had none:
-  /// that of a lookahead branch, of an invalid row, of an edit, or filled in at the end.
+  /// Rank of the candidate in its step, from 0, as rank_info::rank; -1 for a token without a rank:
+  /// of a lookahead branch, of an invalid row, of an edit, or filled in at the end.
   index_t rank = -1;
 };
 
@@ -273,15 +273,15 @@ enum class candidate_outcome : unsigned char {
 ///
 /// If the row was invalid, `token` is the one it would have committed, log_probability is -inf,
 /// confidence 0, margin and entropy NaN. A candidate that a part ranks last has the statistics of
-/// the worst possible row: -inf, 0, 0, infinity. One from a branch has those of the step that
-/// created the branch: its confidence is e^log_probability, margin and entropy are NaN.
+/// the worst possible row: -inf, 0, 0, infinity. A candidate from a branch has the numbers of the
+/// step that created the branch: its confidence is e^log_probability, margin and entropy are NaN.
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
   candidate_outcome outcome = candidate_outcome::held;  ///< Its outcome.
   /// The part that decided, as an index into the parts in written order, those inside any_of,
-  /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
-  /// did: invalid and forced.
+  /// all_of and at_most counted one by one, an at_most itself before the parts of its rule; -1 if
+  /// none did: invalid and forced.
   ///
   /// In a commit rule it is the first part that decides the result when the expression is read from
   /// left to right: the first to commit the candidate in any_of, the first to reject it in all_of,

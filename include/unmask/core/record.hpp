@@ -165,7 +165,7 @@ struct record : statistic_fields::of<S> {
     return this->least_share;
   }
 
-  /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1
+  /// 1 - cosine of the angle between this distribution and the previous step's, in [0, 1]; 1
   /// if there was none.
   [[nodiscard]] UNMASK_HD float drift() const
     requires provides<S, stat::drift> {

@@ -39,8 +39,8 @@ struct segment {
   index_t logits_shift = 0;
 };
 
-/// Index of a segment among those of its slot: the branch, or 1 for a shadow, which no policy with
-/// branches has.
+/// Index of a segment among the segments of its slot: the branch, or 1 for a shadow, which no
+/// policy with branches has.
 [[nodiscard]] UNMASK_HD constexpr index_t segment_of_slot(const segment& s) {
   return s.attention == attention_kind::shadow ? 1 : s.branch;
 }

@@ -65,7 +65,7 @@ UNMASK_LIBRARY void validate(const model_info& m);
   return c;
 }
 
-/// Checks a sequence of so many tokens against the capacities of a session.
+/// Checks a sequence of the given number of tokens against the capacities of a session.
 UNMASK_LIBRARY void
 validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity);
 

@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::device {
 using arena = step::array_layout<256>;
 
 /// Most entries of a slot's report of one step, and of its candidates if they are traced: of a
-/// policy by name, whose sequences have branches or not, those of one with branches.
+/// policy by name, the entries of a sequence with branches.
 template <class Policy>
 [[nodiscard]] std::size_t commits_per_slot(const session_capacity& capacity) {
   return static_cast<std::size_t>(

@@ -23,7 +23,7 @@ struct layer_arguments {
 };
 
 /// Hooks of several segments at one layer, each of a different slot. Passed as a kernel argument;
-/// each segment has as many blocks as the one with most rows.
+/// each segment has the blocks of the segment with most rows.
 template <element T>
 struct layer_batch {
   static constexpr index_t capacity = 16;

@@ -21,7 +21,7 @@ template <element T>
 [[nodiscard]] cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noexcept;
 
 /// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart, which
-/// do not overlap those of `from`.
+/// do not overlap the rows of `from`.
 template <element T>
 [[nodiscard]] cudaError_t gather_rows(const rows_view<T, memory::device>& from,
                                       const device_list& rows,

@@ -18,7 +18,7 @@ struct shard_run {
   index_t index = 0;  ///< index among the node's runs
 };
 
-/// Device view of a rank's shard, in addition to that of its session.
+/// Device view of a rank's shard, in addition to its session's.
 template <class Policy>
 struct shard_device_view {
   static constexpr statistics contents = Policy::required;

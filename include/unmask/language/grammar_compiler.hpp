@@ -207,7 +207,7 @@ UNMASK_LIBRARY compiled compile_grammar(std::string_view grammar, const grammar_
     automaton bytes = inner::bytes_of(codes, text_form::utf8, true, left);
     if (bytes.empty()) {
       throw inner::refused(
-          "the grammar derives no text in which rules stand in themselves at most " +
+          "the grammar derives no text in which rules contain themselves at most " +
           std::to_string(options.recursion) +
           " times: give a greater `recursion`, or an alternative that ends");
     }

@@ -109,8 +109,7 @@ class json_document_reader {
 
   json_value value(int level) {
     if (level == most_levels) {
-      reader_.fail("values may stand in values " + std::to_string(most_levels) +
-                   " deep, not deeper");
+      reader_.fail("values may be nested " + std::to_string(most_levels) + " deep, not deeper");
     }
     left_.check_positions(++count_);
     json_value out;

@@ -146,7 +146,7 @@ class grouped {
   return out;
 }
 
-/// Classes of symbols: those of one class lead from each state to the same state.
+/// Classes of symbols: the symbols of one class lead from each state to the same state.
 class symbol_classes {
  public:
   explicit symbol_classes(const automaton& a, budget& left) {
@@ -193,7 +193,7 @@ class symbol_classes {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
-  /// Calls use(class) for those of a run; one may come several times.
+  /// Calls use(class) for the classes of a run; one may come several times.
   void for_each(const run& r, const auto& use) const {
     for (std::size_t i = at(r.first); i < bounds_.size() && bounds_[i] <= r.last; ++i) {
       use(class_[i]);

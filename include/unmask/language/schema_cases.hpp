@@ -718,8 +718,8 @@ class schema_cases : public schema_check {
       for (const char* beside :
            {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "contains", "not"}) {
         if (s.find(beside) != nullptr) {
-          document_.refuse(&x,
-                           std::string("is not kept beside ") + beside + " where it must not hold");
+          document_.refuse(
+              &x, std::string("is not kept together with ") + beside + " where it must not hold");
         }
       }
     }
@@ -860,8 +860,8 @@ class schema_cases : public schema_check {
                                  "dependentSchemas",
                                  "additionalProperties"}) {
         if (s.find(beside) != nullptr) {
-          document_.refuse(&x,
-                           std::string("is not kept beside ") + beside + " where it must not hold");
+          document_.refuse(
+              &x, std::string("is not kept together with ") + beside + " where it must not hold");
         }
       }
     }

@@ -20,8 +20,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::languages {
 
-/// The cases of schemas as automata over bytes: each conjunction is one automaton, in which those
-/// of items and members are copied.
+/// The cases of schemas as automata over bytes: each conjunction is one automaton with copies of
+/// the automata of items and members.
 class schema_compiler : public schema_cases {
  public:
   schema_compiler(schema_document& document, const language::schema_options& options)
@@ -48,7 +48,7 @@ class schema_compiler : public schema_cases {
           for (std::uint32_t c = r.first; c <= r.last; ++c) {
             if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
               throw refused("it has " + json_string_of(utf8_of(c)) +
-                            ", which is no white space of JSON");
+                            ", which is not white space of JSON");
             }
           }
         }
@@ -207,7 +207,7 @@ class schema_compiler : public schema_cases {
       return known->second;
     }
     if (open_.size() > most_levels) {
-      document_.refuse(all[0].schema, "values stand in values over 64 deep");
+      document_.refuse(all[0].schema, "values are nested over 64 deep");
     }
     open_.emplace_back(all, turns);
     shared_automaton out =

@@ -423,7 +423,7 @@ class schema_document {
                              : pointer[0] == '/' ? pointed(*to, pointer)
                                                  : anchored(*to, pointer, reference);
     if (found == nullptr) {
-      refuse(&reference, json_string_of(text.substr(0, 60)) + " is no place in this schema");
+      refuse(&reference, json_string_of(text.substr(0, 60)) + " is not a place in this schema");
     }
     return found;
   }

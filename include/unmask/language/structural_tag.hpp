@@ -24,7 +24,7 @@ namespace UNMASK_NAMESPACE::language {
 /// trigger in it, and has neither `excludes` nor the end of the tag around it. A member
 /// that is null is not there.
 ///
-/// `options` are those of the schemas; `recursion` holds for grammars, too.
+/// `options` are the options of schemas; `recursion` also holds for grammars.
 ///
 /// Cost: that of the automaton.
 /// Errors: by value, with the place as a JSON pointer: formats and bounds of tokens, which are no

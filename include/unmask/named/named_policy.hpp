@@ -73,14 +73,14 @@ using parts_by_name = member_list<&named_parts::ranking,
 
 }  // namespace detail
 
-/// A policy whose parts are chosen at run time: that of a text. One type for all of them, trivially
+/// A policy whose parts are chosen at run time, by a text. One type for all of them, trivially
 /// copyable, so that sequences of one session may have different ones, on the host and on a device.
 ///
 /// A stage whose part the text does not name is idle: it costs a test (step/active.hpp). Rows are
 /// read by the kernel of the statistics that the policy needs.
 ///
-/// State: that of the parts that the text names; on the host a slot has no more than its sequences
-/// needed so far.
+/// State: the state of the parts that the text names; on the host a slot has no more than its
+/// sequences needed so far.
 struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::types> {
   using named_parts::stops;
   static constexpr bool varies = true;
@@ -180,8 +180,8 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
 static_assert(std::is_trivially_copyable_v<named_policy>);
 
 /// A complete method with one name: an abbreviation of a text. It takes the arguments of that text:
-/// by place those of its first part, the commit rule; by name those of the first part that has one
-/// of that name.
+/// by place the arguments of its first part, the commit rule; by name those of the first part with
+/// an argument of that name.
 struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line
@@ -198,8 +198,8 @@ struct known_model {
   index_t answer_length = 0;       ///< positions that are decoded by default
   bool whole_blocks = false;       ///< the sequence ends with a whole block: shape_of()
   index_t beyond = 0;              ///< positions decoded right of the answer: shape_of()
-  token_id mask_token = no_token;  ///< no_token: none, or that of the tokenizer
-  /// EOS tokens, the first that of model_info; no_token: no further one, or those of the tokenizer.
+  token_id mask_token = no_token;  ///< no_token: none, or the tokenizer's
+  /// EOS tokens, the first for model_info; no_token: no further one, or the tokenizer's.
   std::array<token_id, 3> eos_tokens = {no_token, no_token, no_token};
   index_t logits_shift = 0;  ///< as model_info
   /// The released code does not bar the mask token, which has a share of the probabilities and may

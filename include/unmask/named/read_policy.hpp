@@ -28,7 +28,7 @@ namespace UNMASK_NAMESPACE {
 [[nodiscard]] UNMASK_LIBRARY const known_model* find_model(std::string_view word);
 
 /// The word for a model: `type` is the `model_type` of its configuration or the architecture of its
-/// GGUF file, `checkpoint` the name of its weights, which tells apart those of one type. Capital
+/// GGUF file, `checkpoint` the name of its weights, which tells models of one type apart. Capital
 /// and small letters are the same, and so are '-' and '_'. Null for a type that no model has.
 [[nodiscard]] UNMASK_LIBRARY const known_model* model_of(std::string_view type,
                                                          std::string_view checkpoint = {});
@@ -48,7 +48,7 @@ namespace UNMASK_NAMESPACE {
 /// Reads a composition from text, such as "trace_credit + threshold(0.9)" or "by_entropy +
 /// any_of(entropy_bound(0.1), tokens_per_step(2)) + temperature(0.7) + stop_at_eos".
 ///
-/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
+/// Names and arguments are in known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
 /// several and at_most(count, rule) limits one; at most one ranking (default: by_confidence),
 /// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method means
@@ -271,7 +271,7 @@ class policy_reader {
       if (find_method(written.name)) {
         fail(written.column,
              "any_of, all_of and at_most are of commit rules, got " + std::string(written.name) +
-                 " (method): write the parts that it stands for");
+                 " (method): write its parts instead");
       }
       const known_part& part = find(written);
       if (part.stage != part_stage::commit_rule) {
@@ -306,7 +306,7 @@ class policy_reader {
     }
   }
 
-  // Reads at_most(count, rule), which counts as a part before those of the rule.
+  // Reads at_most(count, rule), which counts as a part before the parts of the rule.
   void limit(const part_text& written) {
     const std::vector<argument_text>& a = written.arguments;
     if (a.size() != 2 || !(a[0].name.empty() || a[0].name == "count") || !a[1].name.empty() ||

@@ -27,13 +27,13 @@ namespace UNMASK_NAMESPACE {
 /// members differ are 32 together at most: members that would have more leave the beam, the lowest
 /// scores first. Ties: the member that is first in the beam, then the better rank. State: 4 KB a
 /// slot. Cost: the decision of each member, and O(width^2) comparisons of two members a step.
-/// Candidates are reported (session_capacity::trace) in steps after which one member is left, those
-/// of this one. Ranks by confidence. Does not combine with parts that rewrite or draw tokens, store
-/// data for each position, cache K/V or report probabilities, with constraints, nor with schedules
-/// other than semi_autoregressive and single_block. Example: `threshold(0.9) + beam(2)`, rows a80
-/// b70 c95: `__c` `__c` `abc`. Source: Cao, Correia, Louizos, Liu and Yin, Search or accelerate:
-/// confidence-switched position beam search for diffusion language models (2026), as released;
-/// methods::soar.
+/// Candidates are reported (session_capacity::trace) in steps after which one member is left: the
+/// candidates of this member. Ranks by confidence. Does not combine with parts that rewrite or draw
+/// tokens, store data for each position, cache K/V or report probabilities, with constraints, nor
+/// with schedules other than semi_autoregressive and single_block. Example: `threshold(0.9) +
+/// beam(2)`, rows a80 b70 c95: `__c` `__c` `abc`. Source: Cao, Correia, Louizos, Liu and Yin,
+/// Search or accelerate: confidence-switched position beam search for diffusion language models
+/// (2026), as released; methods::soar.
 struct beam {
   index_t width = 2;
   bool log_scores = false;

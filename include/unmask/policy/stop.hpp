@@ -58,14 +58,14 @@ static_assert(delimiting<stop_at_eos>);
 /// committed: ending::stop_tokens. For several stop sequences use several parts.
 ///
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
-/// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
+/// tokens of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
 /// sequence_report::answer_end is the position after the match. Tokens committed after it stay but
 /// are not part of the answer. Positions still masked become the EOS token if the model has one,
 /// and sequence_report::committed_prefix is then the length of the sequence; without one they stay
 /// masked, and it is the first masked position. With constraints, a match whose EOS token is left
 /// of the last field does not count.
 ///
-/// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
+/// The stop sequence is formed by the given ones among the first `count` of the `Length` tokens,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
 /// Range: count in [1, Length], tokens >= 0, min_tokens >= 0.
 /// Cost: at most O(newly committed * count) a step.

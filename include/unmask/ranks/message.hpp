@@ -40,7 +40,7 @@ struct message_header {
 /// Reason why two messages do not fit together.
 enum class fault {
   none,
-  not_a_message,   ///< the first bytes are not those of a valid header
+  not_a_message,   ///< the first bytes are not a valid header
   other_record,    ///< records of other statistics, or of a vocabulary of another size
   other_step,      ///< another step, number of rows or list of tracked tokens
   not_adjacent,    ///< the columns do not continue those before

@@ -143,7 +143,7 @@ inline constexpr statistics row_sums = [] {
   return statistics{S.bits & ~(beside & ~(stat::entropy | stat::second_moment).bits)};
 }();
 
-/// Overwrites the statistics of the row by those of the kept columns.
+/// Overwrites the statistics of the row by the statistics of the kept columns.
 template <statistics S>
 UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
   copy_statistics<row_sums<S>>(kept, row);

@@ -91,7 +91,7 @@ struct answer_walk {
     chosen = {position, token, false};
     return true;
   }
-  /// The tokens to write now, by position: those of place(), and those that are certain. All sets
+  /// The tokens to write now, by position: the tokens of place(), and the certain ones. All sets
   /// are known then. Called after a barrier, and at most once before the next.
   template <class Group>
   [[nodiscard]] UNMASK_HD detail::placed_tokens place_tokens(const Group& t) {

@@ -209,7 +209,7 @@ UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {
   m.beam->scores[0] = 0.0F;
 }
 
-/// Lane 0: selects the states that go on.
+/// Lane 0: selects the states that continue.
 template <class Policy>
 UNMASK_HD void select(const slot_memory<Policy>& m) {
   beam_state& beam = *m.beam;

@@ -323,7 +323,7 @@ template <class Policy>
   }
 }
 
-/// Result of edit_token() for a committed position: that of the first part that does not keep it.
+/// Result of edit_token() for a committed position, from the first part that does not keep it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD decided<verdict> edit_token(const slot_memory<Policy>& m,
                                                     const candidate<Policy::required>& c,

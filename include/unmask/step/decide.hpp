@@ -117,8 +117,8 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::hide_lowest(t, s); });
 }
 
-/// Decides each member of a beam, and selects those that go on. Returns true if they are several;
-/// otherwise the step of the remaining member is decided next. Called if beams_now().
+/// Decides each member of a beam, and selects those that continue. Returns true if they are
+/// several; otherwise the step of the remaining member is decided next. Called if beams_now().
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
                                          const slot_memory<Policy>& m) {
@@ -150,7 +150,7 @@ template <class Policy>
   return spreads;
 }
 
-/// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
+/// Collects probe results, and writes the tokens of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   using now = active_parts;

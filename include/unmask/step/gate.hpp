@@ -9,9 +9,9 @@
 /// The gate: tests the tokens that a step is about to write one after the other, each with the
 /// tokens that passed before it, so that all of them fit together.
 ///
-/// A token has to be allowed by the parts that gate and by the constraints of the sequence, which
-/// a backend gives as `answer`, null for a sequence without any. Tokens that a part names are not
-/// tested: those of a replay were when they were recorded.
+/// A token has to be allowed by the parts that gate and by the constraints of the sequence, which a
+/// backend gives as `answer`, null for a sequence without any. Tokens that a part names are not
+/// tested: tokens of a replay were tested when they were recorded.
 namespace UNMASK_NAMESPACE::step {
 
 /// The constraints of a backend that has none.

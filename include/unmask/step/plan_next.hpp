@@ -37,7 +37,7 @@ write_final(const slot_memory<Policy>& m, index_t i, token_id token, Answer* ans
   m.roles[i] = is_in ? role::passed : role::refused;
 }
 
-/// Lane 0: writes final tokens to a canvas that stand together, where a sequence has constraints:
+/// Lane 0: writes final tokens to a canvas that fit together, if a sequence has constraints:
 /// by rank, and then, after a second read, those that were refused.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>

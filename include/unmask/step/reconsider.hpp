@@ -11,8 +11,8 @@ namespace UNMASK_NAMESPACE::step::phase {
   return m.status->next.hides;
 }
 
-/// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one. Nothing if
-/// there are none.
+/// Puts back the tokens that the pass hid or, with `masks`, hides the tokens of the next pass.
+/// Nothing if there are none.
 UNMASK_HD inline void swap_hidden(const auto& t, const slot_arrays& m, bool masks) {
   if (!hides(m)) {
     return;

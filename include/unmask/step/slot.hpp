@@ -37,7 +37,7 @@ template <class Policy>
   }
 }
 
-/// The states of a part at a position, each in an array of its own: of a family those of its
+/// The states of a part at a position, each in a separate array; for a family the states of its
 /// values.
 template <class Part>
 struct states_at {
@@ -274,8 +274,8 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// Places for the tokens that the read of a row excludes. A slot on a device has those of all
-  /// parts (on_stream::workspace), so that kernels know the number.
+  /// Places for the tokens that the read of a row excludes. A slot on a device has the states of
+  /// all parts (on_stream::workspace), so that kernels know the number.
   [[nodiscard]] UNMASK_HD index_t tracked_places() const {
 #if defined(__CUDA_ARCH__)
     return tracked_capacity(Policy::tracks);

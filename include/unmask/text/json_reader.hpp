@@ -264,9 +264,9 @@ class json_reader {
         }
       }
       if (refuses_half_pairs_ && code >> 11U == 0x1B) {
-        fail("half of a pair of \\u escapes stands alone");
+        fail("half of a pair of \\u escapes is alone");
       }
-      constexpr std::uint32_t replacement = 0xFFFD;  // for a half that stands alone
+      constexpr std::uint32_t replacement = 0xFFFD;  // for a single half
       add_character(value, code >> 11U == 0x1B ? replacement : code);
     } else {
       fail("unknown escape");
@@ -293,7 +293,7 @@ class json_reader {
 
   void skip(int level) {
     if (level == most_levels) {
-      fail("values may stand in values " + std::to_string(most_levels) + " deep, not deeper");
+      fail("values may be nested " + std::to_string(most_levels) + " deep, not deeper");
     }
     skip_spaces();
     const char next = at_ < text_.size() ? text_[at_] : '\0';

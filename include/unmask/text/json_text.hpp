@@ -34,7 +34,8 @@ class json_text {
     text_ += bracket;
     is_first_ = false;
   }
-  /// Begins a line, so much indented, for what is next: a value, a key or a closing bracket.
+  /// Begins a line with the given indentation, for what is next: a value, a key or a closing
+  /// bracket.
   void break_line(std::size_t spaces) {
     breaks_ = true;
     indent_ = spaces;
@@ -97,7 +98,7 @@ class json_text {
 
   /// Makes room for the given number of bytes more, which are then written without an allocation.
   void reserve(std::size_t bytes) { text_.reserve(text_.size() + bytes); }
-  /// Most bytes of a string of so many, with quotes and the comma.
+  /// Most bytes of a string of the given length, with quotes and the comma.
   [[nodiscard]] static constexpr std::size_t most_bytes(std::size_t size) { return 6 * size + 3; }
 
  private:

@@ -46,7 +46,8 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
 }  // namespace detail
 
 /// The parts of a policy given as text: methods are replaced by their parts, and parts inside
-/// any_of, all_of and at_most are counted one by one; an at_most counts before those of its rule.
+/// any_of, all_of and at_most are counted one by one; an at_most counts before the parts of its
+/// rule.
 /// Errors: policy_text_error where the text does not follow the grammar.
 ///
 /// Example: `part_texts("any_of(threshold(0.9), tokens_per_step(2)) + stop_at_eos")`:

@@ -27,7 +27,7 @@ struct tuned {
   point chosen;          ///< Its result on the problems of the choice, where it was right enough.
   point checked;         ///< Its result on the problems of the check.
   std::vector<point> singles;     ///< Single rules on the problems of the check, those that cost
-                                  ///< twice as much as `best` only until one is as right.
+                                  ///< twice `best` only until one is as right.
   std::vector<point> dominating;  ///< The singles that are as right at no more cost.
   point rival;                    ///< The cheapest single that is as right on the check's problems,
                                   ///< or the most right one.

@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// schedule() and set_query() then read `context.step_reduction`, which is `step_reduction{}` after
 /// a step without commits.
 ///
-/// The candidate is that of the token's row, which may be invalid; `candidate.current` is the
+/// The candidate belongs to the token's row, which may be invalid; `candidate.current` is the
 /// token. A token placed by lookahead is excluded: its row belongs to the previous step. A canvas
 /// commits nothing before its end.
 /// Cost: O(commits), in one thread.

@@ -93,7 +93,7 @@ struct knob_range {
 
 /// Marks a knob as a token.
 struct token_knob {};
-inline constexpr token_knob a_token{};  ///< Stands for the range of a token.
+inline constexpr token_knob a_token{};  ///< The range of a token.
 
 /// Description of a knob for texts and messages.
 struct knob_text {

@@ -9,11 +9,11 @@ namespace UNMASK_NAMESPACE {
 /// A part that remasks the least certain tokens. After the commit rule, of the committed positions
 /// of the scored range and those that the step is about to commit, the `remask_count(context)` with
 /// the lowest `remask_score(candidate, context)` are masked: a committed one again, one of the step
-/// still. Ties: the lower position first; NaN is never remasked. `context.at` of remask_count is
-/// that of the first scored position, with the number of tokens that the step commits as `commits`;
-/// remask_score is called in parallel, reads the kept state of
-/// a committed position, and with `static constexpr bool tracks_current = true` its
-/// context.at.current_probability. Committed positions of the range are read.
+/// still. Ties: the lower position first; NaN is never remasked. remask_count gets `context.at` of
+/// the first scored position, with the number of tokens that the step commits as `commits`;
+/// remask_score is called in parallel, reads the kept state of a committed position, and with
+/// `static constexpr bool tracks_current = true` its context.at.current_probability. Committed
+/// positions of the range are read.
 ///
 /// A step may remask the number of tokens that it commits while its commit rule may wait
 /// (extra_forwards), one fewer later, and what the steps before it could have remasked and did not:

@@ -77,8 +77,8 @@ concept block_ending =
 
 /// A part that tracks positions before their block is decoded. If `reads_ahead() -> bool` is true,
 /// the rows of all masked positions after the scored range are also read, as far as the pass
-/// computes them. They are processed like those of the scored range, with the numbers of the last
-/// active block in context.at, and are not candidates. The window must then have room for the
+/// computes them. They are processed like the rows of the scored range, with the numbers of the
+/// last active block in context.at, and are not candidates. The window must then have room for the
 /// answer.
 template <class P>
 concept reading_ahead = part<P> && requires(const P& p) {
@@ -95,8 +95,8 @@ concept reading_ahead = part<P> && requires(const P& p) {
 /// token that it commits elsewhere.
 ///
 /// The masked tokens are not charged: `extra_forwards` must cover drafts that are not accepted.
-/// With `static constexpr bool tracks_current = true`, context.at.current_probability is that of
-/// candidate.current.
+/// With `static constexpr bool tracks_current = true`, context.at.current_probability is the
+/// probability of candidate.current.
 template <class P>
 concept verifying =
     scheduling<P> &&

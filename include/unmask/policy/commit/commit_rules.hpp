@@ -72,8 +72,8 @@ struct steps_per_block {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{"steps_per_block",
-                                    "divides the tokens of a block evenly among so many steps"};
+  static constexpr part_label label{
+      "steps_per_block", "divides the tokens of a block evenly among the given number of steps"};
   static constexpr knob<steps_per_block> knobs[] = {{"steps", &steps_per_block::steps, at_least(1)},
                                                     {"whole_block", &steps_per_block::whole_block}};
 
@@ -110,7 +110,7 @@ static_assert(commit_rule<block_deadline>);
 ///
 ///     confidence(n) >= 1 - value / (n + 1)
 ///
-/// The more tokens, the higher the confidence that each needs. Goes with by_confidence only.
+/// The more tokens, the higher the confidence that each needs. Combines with by_confidence only.
 /// With `accept_last` the last-ranked candidate commits untested if all before it do, as in the
 /// released code.
 /// Range: value >= 0. Reads stat::confidence.

@@ -231,7 +231,7 @@ static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<ca
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
 /// computed there: int(share * answer) positions, by 1 - cos(now, stored). The others keep the
-/// stored outputs of the layer; the prompt is computed in the passes that run it. Goes with
+/// stored outputs of the layer; the prompt is computed in the passes that run it. Combines with
 /// interval_cache.
 ///
 /// Range: share in [0, 1].

@@ -72,7 +72,7 @@ UNMASK_HD void earn_credit(auto& row,
 ///
 /// Example: `threshold(0.8) + trace_credit`, rows a85 b70 c70: `a__` `abc`.
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
-/// those of section 5.1, `credit_released` has those of the code.
+/// from section 5.1; `credit_released` has the defaults of the code.
 template <int Slots = 64>
 struct trace_credit {
   float strength = 0.65F;

@@ -27,9 +27,10 @@
 /// The ranking uses the confidence of the drawn token in the whole row at temperature 1, as in
 /// LLaDA; with confidence_after_truncation{} that among the kept tokens, as in Dream.
 ///
-/// Goes with every ranking, commit rule and schedule, and with edits of tracked tokens that keep no
-/// state (penalties, bias, lists, EOS rules). Not with trace_credit and adaptive_credit, which
-/// raise tokens that the read does not hold separately, nor with such edits and lookahead together.
+/// Combines with every ranking, commit rule and schedule, and with edits of tracked tokens that
+/// keep no state (penalties, bias, lists, EOS rules). Not with trace_credit and adaptive_credit,
+/// which raise tokens that the read does not hold separately, nor with such edits and lookahead
+/// together.
 namespace UNMASK_NAMESPACE {
 
 /// Computes the statistics over the kept tokens, renormalised: confidence, margin and entropy, and
@@ -37,7 +38,7 @@ namespace UNMASK_NAMESPACE {
 /// only these change.
 ///
 /// A row with one kept token has confidence 1. Does not combine with parts that compare rows with
-/// those of the previous step.
+/// the rows of the previous step.
 /// Example: `threshold(0.9) + sampling + top_k(1) + confidence_after_truncation`, rows a60 b50:
 /// `ab` at 1.
 /// Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.

@@ -10,13 +10,11 @@ namespace UNMASK_NAMESPACE {
 
 /// Commits at a low threshold, then masks the tokens that a check rejects: candidates with a
 /// confidence above `threshold` commit, and a committed token is masked again when a shadow, which
-/// sees all of the text but this token, gives it a probability below `threshold_back`.
-///
-/// Of m masked positions at most min(max(floor(0.7 m), 5), 20) commit in a step, the best-ranked. A
-/// step that commits one token masks none; another one masks fewer than the step before it
-/// committed, the least probable first. So a pass gains a token on average, and wino takes no
-/// additional ones. Tokens are tested from the step after their commit until their block is
-/// complete.
+/// sees all of the text but this token, gives it a probability below `threshold_back`. A step
+/// commits at most min(max(floor(0.7 m), 5), 20) of the m masked positions, the best-ranked. A step
+/// that commits one token masks none; another one masks fewer than the step before it committed,
+/// the least probable first. So a pass gains a token on average, and wino takes no additional ones.
+/// Tokens are tested from the step after their commit until their block is complete.
 ///
 /// Needs an engine with shadow attention (core/part/attention.hpp), and logits shift 0.
 /// Range: threshold in [0, 1], strict; threshold_back at least 0, strict, 0 masks nothing.

@@ -18,7 +18,8 @@ enum class length_growth : std::uint8_t { constant, linear, doubling };
 ///
 ///  1. Blocks are decoded from left to right. A step commits the masked positions of the block with
 ///     a confidence above `high` or, if there is none, the best one.
-///  2. The density is that of the positions that were masked before the step, of the whole answer.
+///  2. The density is computed over the positions of the whole answer that were masked before the
+///  step.
 ///     Below `low_density` masked positions are inserted before the first committed EOS token or, if
 ///     there is none, appended; above `high_density` the answer is cut at its end, committed tokens
 ///     included. They are `unit` positions, and by `growth` more: times 1, 2, 3, ... (`linear`) or
@@ -125,7 +126,7 @@ struct rho_eos {
     const float density = density_of_end(rows, q.eos_token);
     const range block = block_of(q, s);
     const range inner = {block.first - q.prompt_length, block.last - q.prompt_length};
-    index_t end = 0;  // the first EOS token, those of this step included
+    index_t end = 0;  // the first EOS token, including this step
     while (end < size && (rows.is_masked(end) || rows.token(end) != q.eos_token)) {
       ++end;
     }

@@ -22,7 +22,7 @@ namespace UNMASK_NAMESPACE {
 /// all text left of it: the engine keeps K/V. It must run causal attention
 /// (model_info::causal_attention), whose row p - 1 predicts position p. Tokens from
 /// sequence_report::committed_prefix on are drafts, also in a sequence that is cancelled or ended
-/// by max_steps. Goes with every commit rule; threshold(0, inclusive=true) drafts in one pass.
+/// by max_steps. Combines with every commit rule; threshold(0, inclusive=true) drafts in one pass.
 /// Range: window >= 1, start >= 1; a start above `window` counts as `window`. A prompt of at least
 /// one token.
 /// State: 24 bytes a sequence.

@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("name", nargs="*", help="only these")
 
     made = command("decode", _decode, "decode with the small LLaDA of the package")
-    made.add_argument("prompt", nargs="?", help="a task as those of the model; default: one of its tasks")
+    made.add_argument("prompt", nargs="?", help="a prompt in the form of the model's tasks; default: one of its tasks")
     made.add_argument("--policy", default="trace_credit + threshold(0.9)", help="a policy as text (%(default)s)")
     made.add_argument("--task", type=int, default=0, metavar="N", help="which task without a prompt, 0 to 399")
     made.add_argument("--seed", type=int, default=0, help="of random draws (%(default)s)")
@@ -261,7 +261,7 @@ def summary(trace: str) -> Iterator[str]:
     lines = _objects(trace)
     head = next(lines, None)
     if head is None or not str(head.get("format", "")).startswith("unmask-trace/"):
-        raise ValueError("the first line of the file is no head of an unmask-trace")
+        raise ValueError("the first line of the file is not the head of an unmask-trace")
     mask, texts = head["model"]["mask"], dict(head.get("text", {}))
     yield f"{head['model'].get('name') or 'a model'}: {head['policy'] or 'a policy without a text'}"
     running: dict[int, Any] = {}
