@@ -8,7 +8,7 @@
 - Every block of Python is Python.
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
-- The tables in the first section with one of include/unmask/README.md and examples/README.md have all that is in
+- The tables in the first section with one of include/unmask/README.md, examples/README.md and tests/README.md have all that is in
   the folder.
 - Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
   sequence, and each call; those of the protocol of a
@@ -43,7 +43,7 @@ WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w-]+\.yml)(/badge\.svg)?"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
-LISTINGS = ["include/unmask/README.md", "examples/README.md"]
+LISTINGS = ["include/unmask/README.md", "examples/README.md", "tests/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/bindings/c/README.md"
 PROTOCOL = "include/unmask/core/part/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
@@ -143,7 +143,8 @@ def listing_complaints(page):
         opened = {name.split("/")[0] for name in named if "/" in name}
         paths = [path for path in page.parent.iterdir() if path.name not in opened]
         paths += [path for folder in opened for path in (page.parent / folder).glob("*")]
-        here = {str(path.relative_to(page.parent)) for path in paths if path.name not in (page.name, "__pycache__")}
+        here = {str(path.relative_to(page.parent)) for path in paths
+                if path.name not in (page.name, "__pycache__") and not path.name.startswith(".")}
         for name in sorted(named ^ here):
             yield f"its tables and the folder differ in {name}"
 
