@@ -15,6 +15,7 @@
   part each member that the headers look for, and no other.
 - The table of forward passes that parts add has each part whose header declares some, and no other.
 - So does every script and preset that a *.yml of .github names, and that is YAML.
+- No word has two rows of the glossary.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
@@ -149,6 +150,16 @@ def listing_complaints(page):
             yield f"its tables and the folder differ in {name}"
 
 
+def twice(glossary):
+    """Words that have two rows of the glossary."""
+    seen = set()
+    for cell in re.findall(r"^\| ([^|]+) \|", glossary, re.M):
+        for word in re.split(r"[,;] ", cell):
+            if word in seen and word not in ("term", "---"):
+                yield f"'{word}' has two rows"
+            seen.add(word)
+
+
 def names(pattern, text):
     """What the first group of the pattern matches, split into words."""
     return [name for group in re.findall(pattern, text) for name in re.findall(r"\w+", group)]
@@ -250,6 +261,9 @@ def complaints(root):
     for page in LISTINGS:
         for complaint in listing_complaints(root / page):
             yield f"{page}: {complaint}"
+    glossary = root / "include/unmask/GLOSSARY.md"
+    for complaint in twice(glossary.read_text(encoding="utf-8")) if glossary.exists() else ():
+        yield f"{glossary.relative_to(root)}: {complaint}"
     yield from unnamed(root)
     yield from protocol(root)
     yield from unbounded(root)
@@ -289,6 +303,7 @@ def write(root):
 
 def self_test():
     """Feeds one bad page at a time to the checks above."""
+    assert list(twice("| term | x |\n| --- | --- |\n| a, b | 1 |\n| c; b | a |\n")) == ["'b' has two rows"]
     good = {
         ".github/workflows/w.yml": "",
         "README.md": "# Title: of `it`\n\n![b](../../actions/workflows/w.yml/badge.svg) [here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"
