@@ -105,8 +105,8 @@ if ((write)); then
     echo
     echo "Run on $(date -u +%F), $(uname -m), with \`bash tests/compilers.sh --write\`: each compiles all headers of the"
     # shellcheck disable=SC2016
-    echo 'CPU side with `-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror`, and at `-O1` the first program of the'
-    echo "README and [a program](../../tests/compiled/decode.cpp) that prints decisions bit for bit."
+    echo 'CPU side with `-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror`, and at `-O1` the first program of'
+    echo "\`examples/README.md\` and [a program](../../tests/compiled/decode.cpp) that prints decisions bit for bit."
     echo
     echo '| compiler | library | headers without warnings | first program runs | decisions |'
     echo '| --- | --- | --- | --- | --- |'

@@ -38,7 +38,7 @@ build_for() {
   unmask_configure "$build" --preset cuda "-DCMAKE_CUDA_ARCHITECTURES=$1" \
     -DUNMASK_KERNELS_RUN=ON -DUNMASK_BUILD_BENCH=ON
   unmask_build "$build" --parallel "${UNMASK_JOBS:-$(nproc)}" --target unmask_tests_cuda \
-    unmask_example_cuda_tiny_llada unmask_example_cuda_step_time \
+    unmask_example_cuda_tiny_llada unmask_example_cuda_captured unmask_example_cuda_step_time \
     unmask_bench_cuda_steps unmask_bench_cuda_layers unmask_bench_cuda_primitives
 }
 
@@ -71,6 +71,7 @@ run_step() {
     decode)
       record "A decode of the tiny model" 6 "$build/examples/unmask_example_cuda_tiny_llada" \
         examples/tiny_llada/tiny-f16.gguf
+      record "A decode in captured passes" 3 "$build/examples/unmask_example_cuda_captured"
       ;;
     time)
       record "A step beside the floor" 80 "$build/examples/unmask_example_cuda_step_time"

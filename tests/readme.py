@@ -8,13 +8,14 @@
 - Every block of Python is Python.
 - Every script that a page calls exists, and every path in code that begins with a folder of the repository.
 - Every relative link leads to a file or folder, and its `#anchor` to a heading of that page.
-- The tables in the first section with one of include/unmask/README.md and examples/README.md have all that is in
+- The tables in the first section with one of include/unmask/README.md, examples/README.md and tests/README.md have all that is in
   the folder.
 - Tables of the pages of policies and of C have each statistic, each field of the rank, the step and the
   sequence, and each call; those of the protocol of a
   part each member that the headers look for, and no other.
 - The table of forward passes that parts add has each part whose header declares some, and no other.
 - So does every script and preset that a *.yml of .github names, and that is YAML.
+- No word has two rows of the glossary.
 - README.md has at most 150 lines of at most 110 columns.
 
 usage: readme.py              complains
@@ -43,7 +44,7 @@ WORKFLOW = re.compile(r"\.\./\.\./actions/workflows/([\w-]+\.yml)(/badge\.svg)?"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PATH = re.compile(r"`((?:include|tests|bench|examples|cmake|\.github|\.ci)/[\w./*-]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.M)
-LISTINGS = ["include/unmask/README.md", "examples/README.md"]
+LISTINGS = ["include/unmask/README.md", "examples/README.md", "tests/README.md"]
 RULES, CALLS = "include/unmask/policy/README.md", "examples/bindings/c/README.md"
 PROTOCOL = "include/unmask/core/part/README.md"
 CONTRACT = {  # headers below include/unmask, and how they name what a part may have
@@ -143,9 +144,20 @@ def listing_complaints(page):
         opened = {name.split("/")[0] for name in named if "/" in name}
         paths = [path for path in page.parent.iterdir() if path.name not in opened]
         paths += [path for folder in opened for path in (page.parent / folder).glob("*")]
-        here = {str(path.relative_to(page.parent)) for path in paths if path.name not in (page.name, "__pycache__")}
+        here = {str(path.relative_to(page.parent)) for path in paths
+                if path.name not in (page.name, "__pycache__") and not path.name.startswith(".")}
         for name in sorted(named ^ here):
             yield f"its tables and the folder differ in {name}"
+
+
+def twice(glossary):
+    """Words that have two rows of the glossary."""
+    seen = set()
+    for cell in re.findall(r"^\| ([^|]+) \|", glossary, re.M):
+        for word in re.split(r"[,;] ", cell):
+            if word in seen and word not in ("term", "---"):
+                yield f"'{word}' has two rows"
+            seen.add(word)
 
 
 def names(pattern, text):
@@ -249,6 +261,9 @@ def complaints(root):
     for page in LISTINGS:
         for complaint in listing_complaints(root / page):
             yield f"{page}: {complaint}"
+    glossary = root / "include/unmask/GLOSSARY.md"
+    for complaint in twice(glossary.read_text(encoding="utf-8")) if glossary.exists() else ():
+        yield f"{glossary.relative_to(root)}: {complaint}"
     yield from unnamed(root)
     yield from protocol(root)
     yield from unbounded(root)
@@ -288,6 +303,7 @@ def write(root):
 
 def self_test():
     """Feeds one bad page at a time to the checks above."""
+    assert list(twice("| term | x |\n| --- | --- |\n| a, b | 1 |\n| c; b | a |\n")) == ["'b' has two rows"]
     good = {
         ".github/workflows/w.yml": "",
         "README.md": "# Title: of `it`\n\n![b](../../actions/workflows/w.yml/badge.svg) [here](#title-of-it) [there](sub/page.md#two-words) `[no](link)`\n\n"

@@ -3,11 +3,14 @@
 """Refuses names and words that the library has given up for those of the field.
 
 usage: vocabulary.py [ROOT]
+       vocabulary.py --counts [ROOT]    where the patterns of the house style are
        vocabulary.py --self-test
 
 Names: identifiers of the code, also in strings, comments and documents. Words: those of comments and
 documents only; some in pages and in the headers that programs include alone. Also how a comment
-opens. include/unmask/GLOSSARY.md has the words in use, with their meaning and what others call them.
+opens, and how often patterns that .github/STYLE.md advises against occur: each has a ceiling, which only
+falls, to the count that a change leaves. include/unmask/GLOSSARY.md has the words in use, with their meaning
+and what others call them.
 Prints FILE:LINE, the word and the one in its place.
 """
 import pathlib
@@ -189,7 +192,26 @@ PLAIN = {
 }
 PLAIN_PATHS = re.compile(r"^(?!tests/|bench/results/).*\.md$|^include/unmask/[^/]*$")
 # A comment opens with what the thing is or does.
-OPENING = re.compile(r"^ *///?<? *(What|Whom?)(?= )|///< (What|Whom?)(?= )")
+OPENERS = "What|Whom?|The same|Those|That of|Of|But for|None of"
+OPENING = re.compile(rf"^ *///?<? *({OPENERS})(?= )|///< ({OPENERS})(?= )")
+
+# Patterns that the house style advises against, and how often they may occur in pages and in the comments
+# of include/. Some uses are right, such as "as many as" with a noun, so the ceiling is not 0 for all; it only falls.
+CEILINGS = {
+    r"of wh(?:ich|ose)": (0, 0),
+    r"(?:those|that) of": (6, 86),
+    r"(?:so|as|that) (?:many|much)": (2, 8),
+    r"(?<!there )(?:is|are|be|was|were) no(?= (?!longer))": (0, 3),
+    r"(?<=, )too": (2, 1),
+    r"but for": (0, 0),
+    r"in place of": (0, 0),
+    r"stands?": (3, 1),
+    r"go(?:es)? (?:with|together|on)": (1, 0),
+    r"the same of": (0, 0),
+    r"mended|lent|lends?": (0, 0),
+    r"besides": (0, 0),
+}
+STYLED_PAGES = re.compile(r"\.md$")
 OPENING_PATHS = re.compile(r"^(include|examples|bench)/")
 
 # Recorded decisions keep the terms of their papers; the rest is somebody else's text or history.
@@ -206,7 +228,7 @@ def words(table):
                       r")(?![\w`(])", re.IGNORECASE)
 
 
-WORD, PLAIN_WORD = words(WORDS), words(PLAIN)
+WORD, PLAIN_WORD, STYLE = words(WORDS), words(PLAIN), words(CEILINGS)
 
 
 def complaints(path, text):
@@ -225,6 +247,19 @@ def complaints(path, text):
             yield number, opening.group(1) or opening.group(2), "a comment opens with what the thing is or does"
 
 
+def occurrences(path, text):
+    """Of one file: (line, index of the pattern in CEILINGS, 0 for a page or 1 for a comment)."""
+    is_page = bool(STYLED_PAGES.search(path))
+    if not is_page and not (path.startswith("include/") and CODE.search(path)):
+        return
+    is_code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        is_code = is_code != line.startswith("```")
+        comment = COMMENT.search(line)
+        seen = "" if is_code else line if is_page else comment.group(1) if comment else ""
+        for m in STYLE.finditer(re.sub(r"`[^`]*`", "``", seen)):
+            yield number, int(m.lastgroup[1:]), 0 if is_page else 1
+
 
 def self_test():
     assert [c[1] for c in complaints("a.hpp", "x.row_shift;  // an admission\n")] == ["row_shift", "admission"]
@@ -235,18 +270,25 @@ def self_test():
     assert not list(complaints("include/unmask/a.hpp", "int behind;  // keeps its own\n"))
     assert [c[1] for c in complaints("bench/a.hpp", "  /// What it did.\nint x;  ///< What. Whatever\n")] == ["What"]
     assert [c[0] for c in complaints("a.md", "fine\nan open position, `open position`\n")] == [2]
+    assert [c[1] for c in complaints("bench/a.hpp", "/// The same of it.\nint x;  ///< The sum.\n")] == ["The same"]
+    page = "Rows of which one, `of which`, is no row.\n```cpp\n// of which\n```\nbut for this, too\n"
+    assert [c[0] for c in occurrences("a.md", page)] == [1, 1, 5, 5]
+    assert [c[2] for c in occurrences("include/a.hpp", "x;  // of which\nof_which;\n")] == [1]
+    assert not list(occurrences("tests/a.hpp", "x;  // of which\n"))
 
 
 def main():
     if "--self-test" in sys.argv:
         self_test()
         return 0
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    given = [a for a in sys.argv[1:] if a != "--counts"]
+    root = pathlib.Path(given[0] if given else pathlib.Path(__file__).parent.parent)
     files = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True,
                            check=False).stdout.split("\n")
     if not any(files):  # an archive
         files = [str(f.relative_to(root)) for f in root.rglob("*") if f.is_file()]
     found = 0
+    counts = [[0, 0] for _ in CEILINGS]
     for path in files:
         if not path or SKIP.search(path):
             continue
@@ -257,6 +299,19 @@ def main():
         for line, word, better in complaints(path, text):
             print(f"{path}:{line}: '{word}' is retired: {better}")
             found += 1
+        for line, i, kind in occurrences(path, text) if path != ".github/STYLE.md" else ():
+            counts[i][kind] += 1
+            if "--counts" in sys.argv:
+                print(f"{path}:{line}: {list(CEILINGS)[i]}")
+    for (pattern, ceilings), count in zip(CEILINGS.items(), counts):
+        for kind, name in enumerate(("pages", "comments of include/")):
+            if count[kind] > ceilings[kind]:
+                print(f"'{pattern}' is {count[kind]} times in {name}, at most {ceilings[kind]}: .github/STYLE.md has the"
+                      f" words instead, --counts the places")
+                found += 1
+            elif count[kind] < ceilings[kind]:
+                print(f"'{pattern}' is {count[kind]} times in {name}: lower its ceiling of {ceilings[kind]} in CEILINGS")
+                found += 1
     return 1 if found else 0
 
 

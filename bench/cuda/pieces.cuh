@@ -17,7 +17,8 @@
 
 namespace bench {
 
-/// Of all benchmarks, once, instead of the usual ones: the two last arguments of the program.
+/// The shape of all benchmarks, once, instead of the usual ones: the two last arguments of the
+/// program.
 inline std::vector<std::int64_t> shape_of_all;
 
 /// Takes two numbers as shape_of_all, and all of Google Benchmark's options. Returns false if there

@@ -46,6 +46,7 @@ GROUPS = {
                ".github/GOOD_FIRST_ISSUES.md", ".github/SECURITY.md", ".github/CHANGELOG.md"],
     "Engines": ["include/unmask/policy/layers/README.md", "examples/hosts/llama_cpp/README.md",
                 "include/unmask/ranks/README.md", "examples/mpi/README.md", "include/unmask/cuda/README.md",
+                "include/unmask/cuda/DESIGN.md",
                 "examples/hosts/patches/README.md"],
     "Models": ["examples/*/README.md", "examples/*/make/README.md"],
     "Numbers": ["bench/README.md", "bench/results/*.md", "bench/results/*/*.md"],

@@ -53,7 +53,7 @@ class chosen_policy {
   const chosen_cache& cache() const { return cache_; }
   /// The name with its cache, if it has one: `one + dual`.
   std::string label() const { return with_cache_label(name_); }
-  /// The same whatever the value.
+  /// The label without the value.
   std::string series() const { return with_cache_label(series_); }
 
   /// The settings that its frontier goes over; empty for a text.

@@ -76,7 +76,7 @@ class llada_model {
   /// its sequence.
   logits_view forward(std::span<const sequence_window> batch);
 
-  /// The same for a single sequence.
+  /// Overload for a single sequence.
   logits_view forward(std::span<const std::int32_t> tokens, std::size_t first, std::size_t last);
 
   /// Computes the positions of `pass`, a session's pass, of a single sequence, and takes the

@@ -112,8 +112,8 @@ void add_and_norm(const llada_config& config,
 /// is the norm of the rows or, where norms follow, the rows; and its queries, keys and values.
 enum class layer_input { normed, query, key, value };
 
-/// That of these rows, [rows, width] without gaps; queries and keys are not rotated. Valid until
-/// the scratch is used again.
+/// The tensor of these rows, [rows, width] without gaps; queries and keys are not rotated. Valid
+/// until the scratch is used again.
 std::span<const float> input_of(const llada_config& config,
                                 const llada_layer& layer,
                                 layer_input what,

@@ -43,7 +43,7 @@ class char_tokenizer {
   /// character and its byte offset if no token starts there.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
-  /// The same with a mask token for each '_'.
+  /// Like encode(), with a mask token for each '_'.
   std::vector<std::int32_t> encode_masked(std::string_view text) const;
 
   /// The sequence to start decoding from: the begin token, the prompt, the answer's tokens and,
@@ -51,7 +51,7 @@ class char_tokenizer {
   std::vector<std::int32_t> canvas(std::string_view prompt,
                                    std::span<const std::int32_t> answer) const;
 
-  /// The same with an answer of that many mask tokens.
+  /// Overload for an answer of `answer_length` mask tokens.
   std::vector<std::int32_t> canvas(std::string_view prompt, std::size_t answer_length) const;
 
   /// A byte for each token, 1 where it is the mask token: start_options::editable of a canvas.

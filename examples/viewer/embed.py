@@ -20,7 +20,7 @@ PLACE = "<!-- traces -->"
 
 
 def source_of(name):
-    """A module as a function that returns what it exports: all stand in one script."""
+    """A module as a function that returns what it exports: all are in one script."""
     text = (FOLDER / "src" / f"{name}.js").read_text(encoding="utf-8")
     text = re.sub(r"^import (.*?) from '\./(\w+)\.js';", r"const \1 = module_\2;", text, flags=re.M | re.S)
     exported = re.compile(r"^export ((?:async )?(?:function|class|const|let) )(\w+)", re.M)

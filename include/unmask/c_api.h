@@ -26,7 +26,7 @@
 /// structure get their defaults; a newer caller's structure is accepted if the members unknown to
 /// the library are zero. A size below that of version 1, or above 128 bytes, is refused and nothing
 /// else is read. Of an output structure the members known to both are written. Structures that the
-/// library returns in arrays grow, too: the caller gives the size that it knows, which is their
+/// library returns in arrays also grow: the caller gives the size that it knows, which is their
 /// distance, and gets the members known to both.
 
 #ifdef __cplusplus
@@ -103,7 +103,7 @@ enum unmask_outcomes {
 enum unmask_attentions {
   UNMASK_BIDIRECTIONAL = 0,  ///< all
   UNMASK_CAUSAL = 1,         ///< those that are not to the right of it
-  UNMASK_SHADOW = 2  ///< those of the segment `shadow_of`, but for the one with its own position,
+  UNMASK_SHADOW = 2  ///< the keys of the segment `shadow_of`, except the key at its own position,
                      ///< and all of this segment, which are masks
 };
 
@@ -124,7 +124,7 @@ typedef struct unmask_options {
   void* stream;          ///< cudaStream_t, outlives the session; null: CUDA's default, or host
   int32_t threads;       ///< threads that read rows, with the calling one, at most 1,024; host only
   int32_t vocab;         ///< valid columns of a row of logits; padding after them is not read
-  int32_t mask_token;    ///< stands at masked positions, never proposed
+  int32_t mask_token;    ///< the token at masked positions, never proposed
   int32_t eos_token;     ///< different from the mask token, or UNMASK_NO_TOKEN
   int32_t logits_shift;  ///< row p - shift predicts position p: 0 LLaDA, 1 Dream
   int32_t sequences;     ///< number of slots
@@ -135,9 +135,9 @@ typedef struct unmask_options {
   int32_t propose_mask;  ///< not 0: the mask token may be proposed, as in released decoders; its
                          ///< position then stays masked, and a decode may need max_steps to end
   int32_t branches;      ///< branches that there is memory for, at least; up to 16
-  int32_t shared_threads;  ///< not 0: the threads are those of all such sessions with as many,
+  int32_t shared_threads;  ///< not 0: sessions with the same number share their threads,
                            ///< whose steps take turns
-  uint32_t flags;  ///< bits of unmask_flags, for the session's policy and those of its sequences
+  uint32_t flags;  ///< bits of unmask_flags, for the policies of the session and of its sequences
 } unmask_options;
 /// Initialises unmask_options with its defaults.
 #define UNMASK_OPTIONS_INIT                                                                        \
@@ -182,9 +182,10 @@ typedef struct unmask_sequence {
   uint64_t seed;              ///< seed of the random numbers
   uint32_t sequence;          ///< distinguishes sequences of one seed
   uint32_t suppressed_count;  ///< number of `suppressed`
-  const int32_t* suppressed;  ///< tokens never proposed, besides the mask token; read in the call
-  const uint8_t* editable;    ///< per position 0 fixed, 1 masked, 2 committed; null: all masked
-  const char* policy;         ///< another policy, read in the call; null: the session's
+  const int32_t*
+      suppressed;  ///< tokens never proposed, in addition to the mask token; read in the call
+  const uint8_t* editable;  ///< per position 0 fixed, 1 masked, 2 committed; null: all masked
+  const char* policy;       ///< another policy, read in the call; null: the session's
   const unmask_constrained_field* constraints;  ///< fields, from left to right; read in the call
   uint32_t constraint_count;                    ///< number of `constraints`
   int32_t soft_tokens;  ///< tokens of a row in unmask_soft_tokens(); 0: none
@@ -258,7 +259,7 @@ typedef struct unmask_modifiers {
 
 /// A token that a step wrote or, with `committed` = 0, a proposed token that it did not write.
 typedef struct unmask_commit {
-  int32_t slot, position, token;    ///< where it stands, and which it is
+  int32_t slot, position, token;    ///< its place, and which token it is
   float log_probability;            ///< natural logarithm, from the row of the decision
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
@@ -267,7 +268,7 @@ typedef struct unmask_commit {
 
 /// A candidate of a step, the token proposed for it, and why it was committed or not.
 typedef struct unmask_candidate {
-  int32_t slot, position, token;    ///< where it stands, and which it is
+  int32_t slot, position, token;    ///< its place, and which token it is
   float log_probability;            ///< as unmask_commit
   int32_t step, block, block_step;  ///< when: as commit_entry
   int32_t committed;                ///< 0: the step did not write it
@@ -331,7 +332,7 @@ UNMASK_API const char* unmask_describe_parts(void);
 typedef struct unmask_model {
   const char* word;       ///< "model:llada2_1"
   const char* models;     ///< the models, and the settings, in one line
-  const char* policy;     ///< what the word stands for
+  const char* policy;     ///< the policy that the word means
   const char* source;     ///< what was read, with its version
   const char* date;       ///< when
   int32_t block_length;   ///< positions of a block; 0: the whole answer is one
@@ -374,7 +375,8 @@ typedef struct unmask_requirements {
 #define UNMASK_REQUIREMENTS_INIT {(uint32_t)sizeof(unmask_requirements), 0, 0, 0}
 
 /// Requirements of a policy, before a session is made; unmask_options::window may be 0. Not of a
-/// replay. Errors: those of unmask_create() for the options, and of unmask_start() for the shape.
+/// replay. Errors: as for unmask_create() about the options, and for unmask_start() about the
+/// shape.
 UNMASK_API unmask_status unmask_get_requirements(const char* policy,
                                                  const unmask_options* options,
                                                  const unmask_sequence* sequence,
@@ -468,16 +470,16 @@ UNMASK_API unmask_status unmask_soft_tokens(unmask_session* session,
                                             size_t entry_size,
                                             const unmask_probability** entries,
                                             int32_t* count);
-/// The same of each position that the last step read and committed: for interfaces that show
-/// alternatives of a token. One that was drawn need not be among them.
+/// Like unmask_soft_tokens(), for the positions that the last step read and committed: for
+/// interfaces that show alternatives of a token. One that was drawn need not be among them.
 UNMASK_API unmask_status unmask_alternatives(unmask_session* session,
                                              int32_t slot,
                                              size_t entry_size,
                                              const unmask_probability** entries,
                                              int32_t* count);
 
-/// A record of the confidences of one sequence, of which a profile is made for all later ones:
-/// OSDT.
+/// A record of the confidences of one sequence, from which the profile of all later sequences is
+/// made: OSDT.
 typedef struct unmask_calibrator unmask_calibrator;
 /// Makes a record for a policy with calibrated_threshold and without a file, such as "osdt_gsm8k",
 /// which says what the profile is to be, and for blocks of `block_length` positions.
@@ -493,7 +495,7 @@ UNMASK_API unmask_status unmask_calibrator_observe(unmask_calibrator* calibrator
                                                    unmask_session* session,
                                                    int32_t slot);
 /// Text of the profile of what has been recorded, for a file that calibrated_threshold names. The
-/// record owns it; valid until the next such call. With nothing recorded there are no blocks in it,
+/// record owns it; valid until the next such call. With nothing recorded it has no blocks,
 /// and the policy stays the static threshold.
 UNMASK_API unmask_status unmask_calibrator_profile(unmask_calibrator* calibrator,
                                                    const char** text);
@@ -508,11 +510,11 @@ UNMASK_API unmask_status unmask_record(unmask_session* session,
                                        const char* file,
                                        const char* model);
 
-/// Decides one block once, for hosts that have their own loop: `count` tokens and as many rows of
-/// logits, of which row p - logits_shift predicts position p. Masked are the positions where
-/// `editable` is 1 or, if it is null, those that contain the mask token. `transfer` receives 1
-/// where a token is written, 0 elsewhere, and the tokens are updated; a masked position that is not
-/// written contains the mask token. On a device it synchronises with the stream.
+/// Decides one block once, for hosts that have their own loop: `count` tokens and `count` rows of
+/// logits; row p - logits_shift predicts position p. Masked are the positions where `editable` is 1
+/// or, if it is null, those that contain the mask token. `transfer` receives 1 where a token is
+/// written, 0 elsewhere, and the tokens are updated; a masked position that is not written contains
+/// the mask token. On a device it synchronises with the stream.
 ///
 /// Uses `slot` of a session in which no sequence runs. The decision has no memory of previous
 /// steps. Errors: policies that depend on more than one step are refused: credit, lookahead,

@@ -52,7 +52,7 @@ typedef struct unmask_constraint_limits {
   {(uint32_t)sizeof(unmask_constraint_limits), 4096, (uint64_t)64 << 20}
 
 /// Takes the bytes of each of the options->vocab tokens; of the options the model counts.
-/// `also_eos` are tokens besides unmask_options::eos_token that end an answer.
+/// `also_eos` are further tokens that end an answer, in addition to unmask_options::eos_token.
 UNMASK_API unmask_status unmask_vocabulary_new(const unmask_token_bytes* tokens,
                                                int32_t count,
                                                const unmask_options* options,
@@ -67,7 +67,8 @@ UNMASK_API unmask_status unmask_constraint_new(const unmask_byte_automaton* auto
                                                const unmask_vocabulary* vocabulary,
                                                const unmask_constraint_limits* limits,
                                                unmask_constraint** constraint);
-/// The same from a file of write_byte_table(), or of unmask.constraints.save() in Python.
+/// Like unmask_constraint_new(), from a file of write_byte_table(), or of unmask.constraints.save()
+/// in Python.
 UNMASK_API unmask_status unmask_constraint_read(const char* file,
                                                 const unmask_vocabulary* vocabulary,
                                                 const unmask_constraint_limits* limits,
@@ -82,7 +83,7 @@ unmask_constraint_from_transitions(const unmask_token_transition* transitions,
                                    const unmask_vocabulary* vocabulary,
                                    const unmask_constraint_limits* limits,
                                    unmask_constraint** constraint);
-/// The same language with separate memory, for sessions of another thread.
+/// A constraint of the same language with separate memory, for sessions of another thread.
 UNMASK_API unmask_status unmask_constraint_another(const unmask_constraint* constraint,
                                                    unmask_constraint** another);
 /// Frees a constraint; sequences keep what they need of it. Null has no effect.

@@ -22,7 +22,7 @@ enum unmask_language_kinds {
   UNMASK_STRUCTURAL_TAG = 3  ///< texts between tags: as compile_structural_tag()
 };
 
-/// Bits of unmask_language_options::flags. Those of schemas are those of structural tags, too.
+/// Bits of unmask_language_options::flags. The options of schemas also apply to structural tags.
 enum unmask_language_flags {
   /// of expressions: any text that has a match in it; otherwise the whole text is the match
   UNMASK_SEARCH = 1,
@@ -46,7 +46,7 @@ enum unmask_language_flags {
 typedef struct unmask_language unmask_language;
 
 /// How a text is compiled: as compile_limits, expression_options, schema_options and
-/// grammar_options. What is of schemas is of structural tags, too.
+/// grammar_options. Members of schemas also apply to structural tags.
 typedef struct unmask_language_options {
   uint32_t struct_size;    ///< sizeof of the structure, as the caller knows it
   uint32_t flags;          ///< a sum of unmask_language_flags that the kind has

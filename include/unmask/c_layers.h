@@ -14,13 +14,12 @@
 /// engine that makes all of them. `segment` is an index into the request; returned lists belong to
 /// the session and are valid until the next call for the same slot.
 ///
-/// A pass begins with the positions of the segment; each layer attends to [keys_first,
-/// keys_last). At each layer where unmask_hooks() returns true, in ascending order,
-/// unmask_at_layer() takes the rows of the tensor that unmask_get_layer_rule() names, one for each
-/// of unmask_positions(), and the stored rows; it returns the indices of the rows to compute from
-/// there on. After the last layer unmask_rows() returns the rows whose logits to return, as
-/// indices into unmask_positions(); unmask_supply() takes those of all segments, packed one segment
-/// after the other.
+/// A pass begins with the positions of the segment; each layer attends to [keys_first, keys_last).
+/// At each layer where unmask_hooks() returns true, in ascending order, unmask_at_layer() takes the
+/// rows of the tensor that unmask_get_layer_rule() names, one for each of unmask_positions(), and
+/// the stored rows; it returns the indices of the rows to compute from there on. After the last
+/// layer unmask_rows() returns the rows whose logits to return, as indices into unmask_positions();
+/// unmask_supply() takes the rows of all segments, packed one segment after the other.
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +38,7 @@ enum unmask_features {
 enum unmask_evictions {
   UNMASK_EVICT_NONE = 0,    ///< all keys receive attention
   UNMASK_EVICT_CHOOSE = 1,  ///< all do; each layer then selects those for the next passes
-  UNMASK_EVICT_CHOSEN = 2   ///< the selected keys and those of the decided blocks do
+  UNMASK_EVICT_CHOSEN = 2   ///< the selected keys and the keys of the decided blocks do
 };
 
 /// Demands of a policy on an engine.
@@ -59,7 +58,7 @@ typedef struct unmask_layer_rule {
 #define UNMASK_LAYER_RULE_INIT {(uint32_t)sizeof(unmask_layer_rule), 0, UNMASK_HIDDEN, 0, 0, 0}
 
 /// Rows that an engine stores from pass to pass for a layer, one for each position of [first,
-/// last), and lends for a call that overwrites them.
+/// last), and passes to a call that overwrites them.
 typedef struct unmask_stored {
   uint32_t struct_size;  ///< sizeof of the structure, as the caller knows it
   int32_t kind;          ///< kind of the rows at the layer
@@ -88,7 +87,7 @@ typedef struct unmask_eviction {
 /// order, until the next call for the same slot.
 typedef struct unmask_device_list {
   uint32_t struct_size;    ///< sizeof of the structure, as the caller knows it
-  int32_t most;            ///< most entries: launch kernels for so many rows
+  int32_t most;            ///< most entries: launch kernels for this number of rows
   int32_t first;           ///< the first entry, if `entries` is null
   const int32_t* entries;  ///< device memory; null: the entries are first, first + 1, ...
   const int32_t* count;    ///< device memory, the number of entries; null: `most`
@@ -98,7 +97,7 @@ typedef struct unmask_device_list {
 
 /// Demands of the session's policy on an engine.
 UNMASK_API unmask_status unmask_get_layer_rule(unmask_session* session, unmask_layer_rule* rule);
-/// Those of the policy of a segment's sequence, which unmask_sequence::policy may have named.
+/// Demands of the policy of a segment's sequence, which unmask_sequence::policy may have named.
 UNMASK_API unmask_status unmask_get_segment_rule(unmask_session* session,
                                                  int32_t segment,
                                                  unmask_layer_rule* rule);
@@ -139,8 +138,8 @@ UNMASK_API unmask_status unmask_score_keys(const unmask_logits* keys,
                                            float* scores);
 /// Selects the keys that one layer keeps, in a pass with UNMASK_EVICT_CHOOSE: `positions` receives
 /// those outside the decided blocks, ascending; passes with UNMASK_EVICT_CHOSEN attend to them and
-/// to the blocks. `scores` has one number for each position of [0, unmask_segment::keys_last);
-/// those of the blocks are not read. The list is valid until the next such call. Ties: the lower
+/// to the blocks. `scores` has one number for each position of [0, unmask_segment::keys_last); the
+/// numbers of the blocks are not read. The list is valid until the next such call. Ties: the lower
 /// position; NaN ranks highest.
 UNMASK_API unmask_status unmask_select_keys(unmask_session* session,
                                             int32_t segment,
@@ -154,7 +153,7 @@ UNMASK_API unmask_status unmask_device_positions(unmask_session* session,
                                                  int32_t segment,
                                                  unmask_device_list* positions);
 /// unmask_at_layer() on a device, of `count` segments together, ascending; `now` and `stored` have
-/// one structure for each, all of one kind, and `rows` receives as many lists. Enqueues one or two
+/// one structure for each, all of one kind, and `rows` receives `count` lists. Enqueues one or two
 /// launches for each 16 segments and does not synchronise. The rows of `now` are `most` of the
 /// positions; those past the number of positions are ignored.
 UNMASK_API unmask_status unmask_device_at_layer(unmask_session* session,

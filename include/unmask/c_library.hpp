@@ -7,7 +7,7 @@
 //   #define UNMASK_C_IMPLEMENTATION
 //   #include <unmask/c_library.hpp>
 //
-// With UNMASK_C_API_CUDA it has sessions on a stream, too: see cuda/c_library.cuh. Without
+// With UNMASK_C_API_CUDA it also has sessions on a stream: see cuda/c_library.cuh. Without
 // UNMASK_C_IMPLEMENTATION this header is empty.
 #pragma once
 

@@ -33,7 +33,7 @@ namespace UNMASK_NAMESPACE {
 /// thread at a time may use the sessions that share a memory; another() makes a constraint with
 /// separate memory.
 ///
-/// State: constraint_limits::bytes, of which pages that are never used take no memory, and the
+/// State: constraint_limits::bytes, whose unused pages take no memory, and the
 /// automaton, about 1 MB for 150,000 tokens and a small language.
 /// Cost: of a step, two look-ups for each position whose possible tokens change, and the first time
 /// that a set of states occurs its images; bench/results/constraints.md has times.
@@ -42,8 +42,8 @@ class constraint final : public detail::any_constraint {
   /// Lifts an automaton over bytes to the tokens of a vocabulary.
   ///
   /// Cost: up to a second for 1,200 states and 150,000 tokens.
-  /// Errors: std::invalid_argument for a malformed automaton, for one with more states than
-  /// `limits.states`, and for one of which no string can be written with the tokens.
+  /// Errors: std::invalid_argument if the automaton is malformed, has more states than
+  /// `limits.states`, or has no string that the tokens can write.
   constraint(const byte_automaton& bytes,
              const vocabulary& words,
              const constraint_limits& limits = {})
@@ -67,7 +67,7 @@ class constraint final : public detail::any_constraint {
             limits};
   }
 
-  /// Reads a file of write_byte_table() and lifts it. Errors: those of both.
+  /// Reads a file of write_byte_table() and lifts it. Errors: as for both.
   [[nodiscard]] static constraint
   read(const std::string& path, const vocabulary& words, const constraint_limits& limits = {}) {
     const std::uint64_t most = std::uint64_t{4} * limits.states;
@@ -76,7 +76,7 @@ class constraint final : public detail::any_constraint {
             limits};
   }
 
-  /// The same language with separate memory, for sessions of another thread.
+  /// A constraint of the same language with separate memory, for sessions of another thread.
   [[nodiscard]] constraint another() const { return {pool_->shared(), limits_}; }
 
   /// Fewest tokens of a string of the language.

@@ -12,7 +12,7 @@
 ///     unmask::named_session session(policy, model, capacity);
 ///     session.start(0, policy, {tokens, length}, shape);
 ///
-/// Decisions are exactly those of the policy composed of the same parts in C++, and each sequence
+/// Decisions equal the decisions of the policy composed of the same parts in C++, and each sequence
 /// of a session may have another policy. With UNMASK_COMPILED the session comes from a library
 /// (compiled.hpp); without it, include this header only where sessions are made, because it takes
 /// long to compile.

@@ -20,7 +20,7 @@ struct policy_requirements {
 
 /// Requirements of a policy by name, before a session is made. `capacity.window` may be 0.
 ///
-/// Errors: as those of the session, and of start() for the shape.
+/// Errors: as for the session, and for start() about the shape.
 [[nodiscard]] UNMASK_LIBRARY policy_requirements requirements_of(const named_policy& policy,
                                                                  const model_info& model,
                                                                  const session_capacity& capacity,

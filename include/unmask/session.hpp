@@ -47,8 +47,8 @@ struct on_host;
 /// A sequence occupies a slot. start() may reuse a slot at any time between supply() and next(), so
 /// sequences join and leave a batch freely; no sequence influences another.
 ///
-/// An engine that can compute single positions of a layer and keeps K/V decodes policies that skip
-/// positions, too:
+/// An engine that can compute single positions of a layer and keeps K/V also decodes policies that
+/// skip positions:
 ///
 ///     while (auto request = session.next()) {
 ///       for (std::size_t i = 0; i < request->segments.size(); ++i) {
@@ -110,7 +110,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// `options.editable` marks as masked, if given) and writes the mask token there. A sequence that
   /// still runs in the slot is replaced without an error, and its tokens stay as they are.
   ///
-  /// The memory of the tokens must not overlap that of another running sequence of this session.
+  /// The memory of the tokens must not overlap the tokens of another running sequence of this
+  /// session.
   /// Errors: std::invalid_argument, naming argument, value and rule, before anything is changed;
   /// std::logic_error between next() and supply().
   void start(index_t slot,
@@ -119,8 +120,8 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
              const sequence_shape& geometry,
              const start_options& options = {});
 
-  /// The same with the policy that the session was made with. Errors: also std::logic_error for a
-  /// session that was made without one.
+  /// Starts a sequence with the policy that the session was made with. Errors: also
+  /// std::logic_error for a session that was made without one.
   void start(index_t slot,
              tokens_view<space> tokens,
              const sequence_shape& geometry,
@@ -139,9 +140,9 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
     return request();
   }
 
-  /// The same for some slots only: for a limit on the tokens of a pass, or paused sequences. The
-  /// pass contains those of `slots` that run; the others keep their state. Returns nothing if none
-  /// of `slots` runs, so for no slots at all: finished() says whether another slot runs.
+  /// Overload for some slots only: for a limit on the tokens of a pass, or paused sequences. The
+  /// pass contains the running ones among `slots`; the others keep their state. Returns nothing if
+  /// none of `slots` runs, so for no slots at all: finished() says whether another slot runs.
   ///
   /// Errors: std::logic_error while a request is pending; std::invalid_argument for a slot that
   /// does not exist or repeats. Cost: also O(slots.size()^2).
@@ -229,7 +230,7 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   /// while its sequence runs, in memory that host and device can read.
   [[nodiscard]] std::span<const std::uint32_t> running() const
     requires(space == memory::device) {
-    if constexpr (space == memory::device) {  // clang 14 instantiates it on the host, too
+    if constexpr (space == memory::device) {  // clang 14 also instantiates it on the host
       return workspace_.running();
     } else {
       return {};

@@ -14,8 +14,8 @@
 namespace UNMASK_NAMESPACE {
 
 /// Number of layers of a model of `layers` layers at which a policy calls at_layer(). For each of
-/// them the engine stores a row of the feature's width for each position of a sequence and lends it
-/// to at_layer(); the session allocates the rest of a layered policy's state,
+/// them the engine stores a row of the feature's width for each position of a sequence and passes
+/// it to at_layer(); the session allocates the rest of a layered policy's state,
 /// state_bytes<Policy>(capacity) in all.
 template <class Policy>
 [[nodiscard]] constexpr index_t hooked_layers(const Policy& p, index_t layers) {
@@ -173,7 +173,7 @@ class session_layers {
 template <class Session>
 class layer_pass : public layer_rule_info {
  public:
-  /// As session::list.
+  /// See session::list.
   using list = typename Session::list;
 
   /// The segment of the pass.
@@ -196,7 +196,7 @@ class layer_pass : public layer_rule_info {
   }
 
   /// Selects positions at a layer with hooks(layer), in ascending order of layers. Row i of `now`
-  /// is that of positions()[i]; `previous` lends the stored rows of this layer, which the call
+  /// belongs to positions()[i]; `previous` has the stored rows of this layer, which the call
   /// overwrites.
   ///
   /// Errors: std::logic_error for a layer out of order, std::invalid_argument for a wrong shape.
@@ -211,7 +211,7 @@ class layer_pass : public layer_rule_info {
     session_->at_layer(layer, std::span(&hook, 1));
     return hook.chosen;
   }
-  /// The same for rows whose element type is known at run time only. Errors: also
+  /// Overload for rows whose element type is known only at run time. Errors: also
   /// std::invalid_argument for rows in the wrong memory space or of different types.
   basic_layer_choice<list> at_layer(index_t layer, const any_rows& now, const any_state& previous) {
     basic_layer_choice<list> chosen;

@@ -75,7 +75,7 @@ class session_rows {
     }
   }
 
-  /// The same for logits whose element type is known at run time only. Errors: also
+  /// Overload for logits whose element type is known only at run time. Errors: also
   /// std::invalid_argument for logits in the wrong memory space.
   void supply(const any_rows& logits, const any_modifiers& modifiers = {}) {
     detail::with_element_type<space>(
@@ -83,7 +83,7 @@ class session_rows {
           supply(rows, detail::typed<row_modifiers<T>>(modifiers));
         });
   }
-  /// The same, one tensor for each segment.
+  /// Overload for one tensor for each segment.
   void supply(std::span<const any_rows> tensors, std::span<const any_modifiers> modifiers = {}) {
     detail::with_element_types<space>(
         tensors, modifiers, [&](const auto& rows, const auto& beside) { supply(rows, beside); });
@@ -132,7 +132,7 @@ class session_rows {
     self().request_.was_read(index);
   }
 
-  /// The same for logits whose element type is known at run time only. Errors: also
+  /// Overload for logits whose element type is known only at run time. Errors: also
   /// std::invalid_argument for logits in the wrong memory space.
   void read(std::size_t index, const any_rows& logits, const any_modifiers& modifiers = {}) {
     detail::with_element_type<space>(

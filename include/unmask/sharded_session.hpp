@@ -27,8 +27,8 @@ namespace UNMASK_NAMESPACE {
   return cuts;
 }
 
-/// Cuts for an engine that gives each rank `columns` columns; those of the last ranks may be partly
-/// or entirely padding.
+/// Cuts for an engine that gives each rank `columns` columns; the columns of the last ranks may be
+/// partly or entirely padding.
 [[nodiscard]] inline std::vector<index_t>
 padded_cuts(index_t vocab, index_t ranks, index_t columns) {
   check_argument(
@@ -76,7 +76,7 @@ padded_cuts(index_t vocab, index_t ranks, index_t columns) {
 /// rank 0) and give read_shard() the range of segments that they computed.
 ///
 /// For policies that neither truncate rows (a truncation may need a second read) nor skip positions
-/// at layers. A policy that compares rows with those of the previous step stores this rank's
+/// at layers. A policy that compares rows with the rows of the previous step stores this rank's
 /// columns only. Nothing is allocated after construction.
 ///
 /// A sharded_session<Policy, on_stream> needs, in addition to the workspace of its session,
@@ -91,9 +91,10 @@ class sharded_session : private session<Policy, Backend> {
   static_assert(!Policy::truncates,
                 "top_k, top_p and min_p may have to read a row again, for which "
                 "ranks would need a second exchange: leave them out where the vocabulary is cut");
-  static_assert(!Policy::shadows,
-                "a part with shadow attention, such as wino{}, does not go with ranks: messages "
-                "have no rows for its second segment");
+  static_assert(
+      !Policy::shadows,
+      "a part with shadow attention, such as wino{}, does not combine with ranks: messages "
+      "have no rows for its second segment");
   using policy_type = Policy;  ///< Type of the policy.
   /// Bytes of one or more messages: a std::span in host memory, ranks::device_messages on a device.
   using messages = typename shard_workspace::messages;
@@ -143,7 +144,7 @@ class sharded_session : private session<Policy, Backend> {
 
   /// Returns the next forward pass, as session::next(). On a stream it also detects messages that
   /// do not fit together: it throws, once, the error that supply() throws on the host. Nothing was
-  /// decided then, and the request is pending again, for read_shard(), too.
+  /// decided then, and the request is pending again, also for read_shard().
   [[nodiscard]] std::optional<forward_request> next() {
     const auto request = base::next();
     --step_;  // not made unless the messages fit together
@@ -152,13 +153,13 @@ class sharded_session : private session<Policy, Backend> {
     return request;
   }
 
-  /// As session::abandon(), on every rank. Errors: also std::logic_error after read_shard().
+  /// Like session::abandon(), on every rank. Errors: also std::logic_error after read_shard().
   void abandon() {
     check_order(!packed_,
                 "abandon() after read_shard(): supply() the messages, or call cancel_request()");
     base::abandon();
   }
-  /// As session::cancel_request(), on every rank.
+  /// Like session::cancel_request(), on every rank.
   std::span<const segment> cancel_request() {
     const auto cancelled = base::cancel_request();
     packed_ = false;

@@ -754,7 +754,7 @@ TEST(c_api, replays_a_trace_by_the_text_of_a_policy) {
   no_policy("replay('a', 1, 2)", {"in quotes"});
   no_policy("replay('a', 0.5)", {"the index of a sequence"});
   no_policy("replay('/no/such/file')", {"column 8", "/no/such/file", "cannot be read"});
-  no_policy("threshold + replay('a')", {"column 13", "replay stands alone"});
+  no_policy("threshold + replay('a')", {"column 13", "replay is a whole policy"});
   no_policy("replay('" + file + "', sequence=1)", {"1 sequences", "index 1"});
   no_policy("replay('" + second + "')", {"the trace is of a replay", file.c_str()});
   std::remove(second.c_str());

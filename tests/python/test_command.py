@@ -98,8 +98,10 @@ def test_decode_and_trace(capsys, tmp_path):
     task = problems()[1]
     assert lines[0] == task["prompt"] and lines[-2] == f"{task['answer']}, right"
     passes = int(lines[-1].split()[0])
-    assert [int(line.split()[0]) for line in lines[2:-2]] == list(range(passes))
+    assert [int(line.split()[0]) for line in lines[2:-2]] == list(range(1, passes + 1))
     assert sum(int(line.split()[1]) for line in lines[2:-2]) == ANSWER
+    assert lines[-3].split()[-1] == task["answer"] + "." * (ANSWER - len(task["answer"]))
+    assert "_" in lines[2].split()[-1] and len(lines[2].split()[-1]) == ANSWER
     assert "unmask-trace/1" in page.read_text(encoding="utf-8")
 
     assert main(["trace", str(trace)]) == 0

@@ -306,7 +306,7 @@ def test_refusals(words):
         with pytest.raises(ValueError, match="regex: "):
             constraints.regex(malformed, words)
     assert constraints.regex("(a$)|b", words).shortest == 1
-    with pytest.raises(ValueError, match="does not go with lookahead"):
+    with pytest.raises(ValueError, match="does not combine with lookahead"):
         session = unmask.Session("lookahead(2) + threshold(0.9)", vocab=VOCAB, mask_token=MASK, eos_token=EOS, length=8,
                                  window=8, branches=2, trace=True)
         answer(constraints.regex("[a]+", words), length=6, session=session)
@@ -350,3 +350,10 @@ def test_text_of_a_tokenizer():
     words = constraints.vocabulary(pieces, mask_token=3)
     assert constraints.choice(["a b\n"], words).accepts([0, 1, 2])
     assert text_of([1]) == ""
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (("gpt2",), "tokenizer must be a tokenizer, got 'gpt2'"), ((), "tokenizer or token_bytes must be given")])
+def test_what_is_no_tokenizer_is_refused_as_such(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        constraints.vocabulary(*arguments)

@@ -81,7 +81,7 @@ REFUSED = {
     "/pattern: column 2: ')' closes no group": {"type": "string", "pattern": "a)(b"}, "/pattern: column 5: look-ahead": {"pattern": "(?<=(?=a))"},
     "/items/pattern: column 2: back references": {"items": {"pattern": r"a\1"}}, "/properties/a~1b/uniqueItems: is kept for items of at most 10": record({"a/b": {"type": "array", "uniqueItems": True}}),
     "the schema: `minProperties` asks for several names": {"type": "object", "minProperties": 2}, "references and combinations lead to others": {"$ref": "#"},
-    "/type: must be object, array": {"type": "float"}, '/$ref: "#/x" is no place in this schema': {"$ref": "#/x"}, "/$ref: must be a place": {"$ref": "https://x.y/z"},
+    "/type: must be object, array": {"type": "float"}, '/$ref: "#/x" is not a place in this schema': {"$ref": "#/x"}, "/$ref: must be a place": {"$ref": "https://x.y/z"},
     "the schema: a schema must be an object, true or false": 3, "/minLength: must be a whole number": {"type": "string", "minLength": -1},
     "/minimum: must be a number": {"minimum": "3"}, "/enum: must be a list": {"enum": 3}, "the schema: no finite JSON value obeys it": {"anyOf": []},
 }

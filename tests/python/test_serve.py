@@ -622,7 +622,7 @@ def test_bad_requests_are_refused(server, path, change, param, message):
     (b"\xff\xfe", "the body must be JSON"),
     (b"[]", "the body must be an object, got []"),
     (b"[" * 100000, "the body"),
-    (b'{"temperature": NaN}', "NaN is no number of JSON"),
+    (b'{"temperature": NaN}', "NaN is not a number of JSON"),
     (b'{"seed": ' + b"9" * 5000 + b"}", "the body must be JSON"),
 ])
 def test_bodies_that_are_no_object_are_refused(server, body, message):

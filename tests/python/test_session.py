@@ -373,7 +373,7 @@ def test_soft_tokens_are_the_most_probable_of_what_stays_masked():
             seen += 1
     assert seen > LENGTH - PROMPT
     session = new_session("tokens_per_step(1) + lookahead(2)", branches=2)
-    with pytest.raises(ValueError, match="soft_tokens does not go with lookahead"):
+    with pytest.raises(ValueError, match="soft_tokens does not combine with lookahead"):
         session.start(0, canvas(10), prompt_length=PROMPT, soft_tokens=1)
 
 

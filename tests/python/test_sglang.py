@@ -549,7 +549,7 @@ def test_a_structural_tag_of_a_response_format():
     assert re.fullmatch(r"(?s)<t>((?!</t>).)*</t>[0-9]{2}", Calls().text_of(request.answer))
     refused = json.dumps({"type": "structural_tag", "format": {"type": "any_tokens"}})
     error = type(served([], None)).validate_request(Request([20] * 5, tokenizer=Calls(), structural_tag=refused))
-    assert error.startswith("Unmask: structural_tag: /format/type: is no format that is known here")
+    assert error.startswith("Unmask: structural_tag: /format/type: is not a known format")
 
 
 def test_requests_of_a_batch_are_as_alone():

@@ -78,7 +78,6 @@ int main(int argc, char** argv) {
   for (int32_t p = 0; p < length; ++p) {
     tokens[p] = p < prompt ? answer[p] : mask;
   }
-  /* [session] */
   unmask_options options = UNMASK_OPTIONS_INIT;
   options.vocab = vocab;
   options.mask_token = mask;
@@ -116,7 +115,6 @@ int main(int argc, char** argv) {
     }
     putchar('\n');
   }
-  /* [/session] */
   unmask_report report = UNMASK_REPORT_INIT;
   check(unmask.get_report(session, 0, &report));
   printf("%d tokens in %d forward passes\n", (int)report.committed, (int)report.forwards);

@@ -47,7 +47,8 @@ inline unmask_model structure_of(const unmask::known_model& m) {
           m.temperature};
 }
 
-// Lends the table of models, as structures of `size` bytes. One for each size that a caller knows.
+// Returns the table of models, as structures of `size` bytes. One for each size that a caller
+// knows.
 inline unmask_status
 lend_models(std::size_t size, const unmask_model** entries, std::int32_t* count) {
   return guarded([&] {

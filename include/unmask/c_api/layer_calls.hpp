@@ -57,7 +57,7 @@ inline unmask::any_rows keys_of(const unmask_logits* keys, const void* query, co
   return rows;
 }
 
-// Stored rows; their fields are checked as those of logits.
+// Stored rows; their fields are checked like the fields of logits.
 inline unmask::any_state state_of(const unmask_stored& g) {
   check_argument(g.last >= g.first && g.first >= 0, "stored->first", g.first, "in [0, last]");
   const unmask::any_rows lent = rows_of({sizeof(unmask_logits),

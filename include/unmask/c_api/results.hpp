@@ -30,7 +30,7 @@ inline unmask_probability structure_of(const unmask::token_probability& p) {
   return {p.slot, p.position, p.token, p.step, p.probability, p.share};
 }
 
-// Lends the list that `get` returns of a session, as structures of `size` bytes in `list`.
+// Returns the list that `get` returns of a session, as structures of `size` bytes in `list`.
 template <class T, class Get>
 unmask_status lend_list(unmask_session* session,
                         lent_array<T> unmask_session::* list,
@@ -121,7 +121,7 @@ unmask_status unmask_cancel(unmask_session* session, std::int32_t slot) {
   });
 }
 
-// The calls that lend a list of the session, `name`, whose elements are `T` in C.
+// The calls that return a list of the session, `name`, whose elements are `T` in C.
 #define UNMASK_LIST_CALL(name, T, list)                                                            \
   unmask_status unmask_##name(unmask_session* session,                                             \
                               std::int32_t slot,                                                   \

@@ -126,7 +126,8 @@ struct unmask_session {
     return use(*host);
   }
 
-  /// Makes room for the results of a step that writes so many tokens besides those of its window.
+  /// Makes room for the results of a step that writes the given number of tokens in addition to its
+  /// window.
   void reserve(std::size_t more) {
     const auto most = static_cast<std::size_t>(unmask::step::most_commits(capacity, true));
     commits.reserve(most + more);
@@ -153,7 +154,7 @@ struct unmask_session {
     of_slot[static_cast<std::size_t>(slot)] = demands(parts);
   }
 
-  /// Makes room for the probabilities of a slot, of which a sequence asks for so many soft tokens.
+  /// Makes room for the probabilities of a slot whose sequence has the given number of soft tokens.
   void reserve_answers(std::int32_t soft) {
     constexpr std::int32_t probed = unmask::logits_processor_family::most_probed;
     answers.reserve(
@@ -171,7 +172,7 @@ struct unmask_session {
     }
 #endif
     throw std::logic_error(std::string(call) +
-                           " in a session on the host, or of which no policy drops keys");
+                           " in a session on the host, or without a policy that drops keys");
   }
 
   /// Host copy of tokens in the session's memory space; synchronises on a device.

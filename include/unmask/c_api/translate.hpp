@@ -20,7 +20,7 @@
 namespace UNMASK_NAMESPACE::detail::c_api {
 
 inline thread_local std::string last_message;
-// last_message, or a static text where there was no memory for it.
+// last_message, or a static text if there was no memory for it.
 inline thread_local const char* last_error = "";
 
 // The names of arguments in messages; a longer name before its beginning.
@@ -108,7 +108,8 @@ std::size_t checked_size(std::size_t size, const char* name, const char* member 
                            "the sizeof of the structure, at least ",
                            first_size<T>,
                            " and at most ",
-                           largest_struct);
+                           largest_struct,
+                           ": initialise it with the macro UNMASK_..._INIT");
   }
   return size;
 }
@@ -127,7 +128,7 @@ T known_part_of(const T* given, const T& defaults, const char* name) {
   return known;
 }
 
-// Gives the caller as much of an answer as it knows.
+// Gives the caller the members of an answer that it knows.
 template <class T>
 void give(T* to, T answer, const char* name) {
   const std::size_t size = needed(to, name).struct_size;
@@ -155,7 +156,7 @@ inline unmask::any_rows rows_of(const unmask_logits& l, const char* name = "logi
               name,
               "stride",
               l.stride,
-              "0, for as many as there are columns, or at least so many and at most ",
+              "0 (rows without a gap), or at least the number of columns and at most ",
               farthest);
   unmask::any_rows rows;
   rows.data = l.data;

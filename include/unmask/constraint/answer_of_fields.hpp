@@ -17,7 +17,7 @@ class answer_of_fields final : public constrained_answer {
  public:
   using pool_of_field = const std::shared_ptr<set_pool>& (*)(const constrained_field& field);
 
-  /// Errors: those of any_constraint::begin().
+  /// Errors: as for any_constraint::begin().
   answer_of_fields(std::span<const constrained_field> fields,
                    pool_of_field pool,
                    const answer_start& with);

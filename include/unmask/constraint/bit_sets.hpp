@@ -74,8 +74,8 @@ class bit_sets {
     return bits_.get() + words_ * i;
   }
 
-  /// The index of a set equal to `set`, which is added if there is none; `none` if it would have to
-  /// be added and there is no room.
+  /// The index of a set equal to `set`, which is added if it is missing; `none` if it is missing
+  /// and there is no room.
   [[nodiscard]] std::uint32_t find_or_add(const std::uint64_t* set) {
     const std::uint32_t tag = hash(set);
     std::size_t at = tag & mask_;
@@ -98,7 +98,7 @@ class bit_sets {
     return size_ - 1;
   }
 
-  /// Makes room for so many sets. Keeps those that are there, and their indices.
+  /// Makes room for the given number of sets. Keeps those that are there, and their indices.
   void grow(std::uint32_t capacity) {
     bit_sets larger(words_, capacity);
     for (std::uint32_t i = 0; i < size_; ++i) {

@@ -36,7 +36,7 @@ struct byte_table {
 
   /// A view of the table.
   [[nodiscard]] byte_automaton view() const { return {next, accepting, start}; }
-  /// The same.
+  /// Overload of view() as a conversion.
   operator byte_automaton() const { return view(); }  // NOLINT(google-explicit-constructor): a view
 };
 
@@ -49,8 +49,8 @@ UNMASK_LIBRARY void validate(const byte_automaton& automaton);
 UNMASK_LIBRARY void write_byte_table(const std::string& path, const byte_automaton& automaton);
 
 /// Reads a file of write_byte_table(). Its contents are not trusted: a file that is malformed, or
-/// has more than `most_states` states, is refused, and no more memory is taken than
-/// 1,028 * most_states bytes and that of the file.
+/// has more than `most_states` states, is refused, and the memory is at most 1,028 * most_states
+/// bytes and the size of the file.
 ///
 /// The file, in little-endian order: the 8 bytes "unmaskDF"; 32 bits each for the version, 1, the
 /// number of states and the start; for each state a byte that is 1 if it accepts, 16 bits for the

@@ -123,7 +123,7 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
   source.require(states <= source.left() / 3, "it ends too early");
   byte_table table;
   table.start = source.take(4);
-  source.require(table.start < states, "its start is no state");
+  source.require(table.start < states, "its start is not a state");
   table.accepting.resize(states);
   table.next.assign(std::size_t{256} * states, dead_state);
   for (std::size_t q = 0; q < states; ++q) {
@@ -145,7 +145,7 @@ UNMASK_LIBRARY byte_table byte_table_of(std::span<const std::uint8_t> bytes,
       after = last + 1;
     }
   }
-  source.require(source.at_end(), "something stands after its last state");
+  source.require(source.at_end(), "it has bytes after its last state");
   return table;
 }
 
@@ -174,7 +174,7 @@ UNMASK_LIBRARY byte_table read_byte_table(const std::string& path, std::uint32_t
   if (file == nullptr) {
     detail::raise<std::runtime_error>(detail::message().add(path).add(": cannot be read").text());
   }
-  // The largest file of so many states; a larger one is read no further.
+  // The largest file of `most_states` states; a larger one is read no further.
   const std::size_t most = 20 + std::size_t{most_states} * (3 + 256 * 6) + 1;
   std::vector<std::uint8_t> bytes;
   std::uint8_t buffer[4096];

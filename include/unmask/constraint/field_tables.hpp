@@ -58,8 +58,8 @@ inline void write_words(const token_automaton& a,
   }
 }
 
-// Numbers of the row of so many neighbours: a list, or from a quarter of the numbers of a set on, a
-// set.
+// Numbers of the row of the given number of neighbours: a list, or from a quarter of the numbers of
+// a set on, a set.
 [[nodiscard]] inline std::size_t row_size(std::size_t neighbours, std::size_t words) {
   return 4 * neighbours < words ? neighbours : words;
 }

@@ -15,9 +15,9 @@ namespace UNMASK_NAMESPACE {
 struct constraint_limits {
   /// Most states of the automaton over tokens.
   std::uint32_t states = 4096;
-  /// Bytes of the memory of sets and masks that all sequences of a constraint share, besides the
-  /// automaton. Allocated once; a start allocates more if its sequence and those that run need
-  /// more sets than there is room for, two for each position.
+  /// Bytes of the memory of sets and masks that all sequences of a constraint share, without the
+  /// automaton. Allocated once; a start allocates more if its sequence and those that run need more
+  /// sets than there is room for, two for each position.
   std::size_t bytes = std::size_t{64} << 20U;
   /// Most sets, masks and remembered results, each; fewer if `bytes` are not enough.
   std::uint32_t entries = std::uint32_t{1} << 20U;
@@ -33,8 +33,8 @@ struct token_transition {
 namespace detail::constraints {
 
 /// Lifts the smallest automaton of the same language to the tokens of a vocabulary. Errors:
-/// std::invalid_argument for a malformed automaton, one with too many states, and one of which no
-/// string can be written. Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for
+/// std::invalid_argument if the automaton is malformed, has too many states, or has no string that
+/// the tokens can write. Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for
 /// 1,200 states and 150,000 tokens.
 [[nodiscard]] UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
                                                   const vocabulary_data& words,

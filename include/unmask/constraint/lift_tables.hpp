@@ -13,7 +13,7 @@
 namespace UNMASK_NAMESPACE::detail::constraints {
 
 // A sum of hashes of 128 bits: of the transitions of a token, in any order. Two tokens with equal
-// sums have equal transitions, but for a chance of about 2^-90 among a million tokens.
+// sums have equal transitions, except with a probability of about 2^-90 among a million tokens.
 struct column_hash {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -156,7 +156,7 @@ inline std::vector<std::uint8_t> bytes_of_texts(const trie& t,
   return out;
 }
 
-// Refuses a language of which no string can be written with the tokens.
+// Refuses a language without a string that the tokens can write.
 [[noreturn]] inline void refuse_unwritable(const byte_table& a, const vocabulary_data& words) {
   for (std::size_t b = 0; b < 256; ++b) {
     bool is_used = false;

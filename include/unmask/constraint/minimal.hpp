@@ -14,8 +14,7 @@
 /// states, and all that a constraint does takes time by their number.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// Numbers in disjoint sets, which are split: those of a set that are marked leave those that are
-/// not.
+/// Numbers in disjoint sets, which are split: the marked numbers of a set leave the others.
 class partition {
  public:
   /// The sets are runs of `elements`, each number once: set s ends before ends[s].
@@ -37,7 +36,7 @@ class partition {
 
   [[nodiscard]] std::size_t sets() const { return first_.size(); }
   [[nodiscard]] std::uint32_t set_of(std::uint32_t element) const { return set_of_[element]; }
-  /// Calls use(element) for those of a set, none of which it may mark.
+  /// Calls use(element) for the elements of a set. It may mark none of them.
   void for_each(std::size_t set, const auto& use) const {
     for (std::uint32_t i = first_[set]; i < past_[set]; ++i) {
       use(elements_[i]);
@@ -107,7 +106,7 @@ class partition {
       ends.push_back(static_cast<std::uint32_t>(from.size()));
     }
   }
-  // Those into each state.
+  // Transitions into each state.
   const std::vector<std::uint32_t> first_into =
       firsts_of(states, next.size(), [&](std::size_t t) { return next[t]; });
   std::vector<std::uint32_t> into(next.size());

@@ -87,7 +87,7 @@ UNMASK_LIBRARY bool running_field::is_suppressed(token_id token) const {
   return std::find(suppressed_.begin(), suppressed_.end(), token) != suppressed_.end();
 }
 
-// Finds, for each position, the classes of which a token may be proposed there.
+// Finds, for each position, the classes with a token that may be proposed there.
 UNMASK_LIBRARY void running_field::take_restrictions(index_t first, const answer_start& with) {
   const token_automaton& a = pool_->automaton();
   std::vector<std::uint64_t> usable(a.class_words());
@@ -157,7 +157,7 @@ UNMASK_LIBRARY void running_field::check(const constrained_field& field,
         .add(": lengthen the answer or shorten the schema")
         .refuse();
   }
-  // The same without what the request excludes, token by token.
+  // The lengths again, without what the request excludes, token by token.
   std::uint32_t set = pool_->set_of(first_state_);
   for (index_t at = 0; at < size_; ++at) {
     const bool is_given = !is_masked(at);
@@ -297,7 +297,7 @@ UNMASK_LIBRARY token_id running_field::certain(index_t at) {
   static_cast<void>(left_of(at));
   static_cast<void>(right_of(at - 1));
   const std::uint64_t* const left = pool_->states_in(left_of(at));
-  // Of a token that is written, not only the states that it leads from.
+  // For a written token, the states before it and not only those that it leads from.
   const std::uint64_t* const alive =
       pool_->states_in(is_masked(at) ? right_of(at - 1) : left_of(at));
   const std::uint64_t* const right = pool_->states_in(right_of(at));

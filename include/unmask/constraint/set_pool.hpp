@@ -13,8 +13,8 @@
 /// Sets of states and masks of a constraint, shared by its sequences.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The sets of a sequence that the pool must not forget: a row of them, of which the first are
-/// valid and those up to `end` may become so again.
+/// The sets of a sequence that the pool must not forget: a row of them. The first are valid, and
+/// the others up to `end` may become valid again.
 struct kept_sets {
   std::uint32_t* value = nullptr;
   index_t room = 0;  ///< size of `value`
@@ -44,7 +44,7 @@ class set_pool {
   [[nodiscard]] std::uint32_t suffix(index_t tokens);
   [[nodiscard]] const std::uint64_t* states_in(std::uint32_t set) const { return sets_[set]; }
 
-  /// States after those of a set, and before them, by a symbol.
+  /// States after the states of a set, and before them, by a symbol.
   [[nodiscard]] std::uint32_t forward(std::uint32_t set, std::uint32_t symbol);
   [[nodiscard]] std::uint32_t backward(std::uint32_t set, std::uint32_t symbol);
   /// The classes that lead from a state of `left` to one of `right`: an index for classes().
@@ -57,7 +57,7 @@ class set_pool {
   /// A bitmask of the tokens of a class set, in row_modifiers' form. It stays until release();
   /// null if there is no room before that.
   [[nodiscard]] const std::uint32_t* mask(std::uint32_t class_set);
-  /// The same, and-ed with a mask.
+  /// Returns mask(class_set), and-ed with `given`.
   [[nodiscard]] const std::uint32_t* mask(std::uint32_t class_set, const std::uint32_t* given);
   /// The masks that were returned are no longer needed.
   void release() { ++epoch_; }
@@ -70,7 +70,7 @@ class set_pool {
     return restrictions_.data() + r * a_->class_words();
   }
 
-  /// Registers sets that a flush keeps. Allocates if there is no room for so many more.
+  /// Registers sets that a flush keeps. Allocates if there is no room for the given number of sets.
   void add(kept_sets* sets, std::size_t count);
   void remove(kept_sets* sets, std::size_t count);
 

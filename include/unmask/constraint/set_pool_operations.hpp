@@ -9,7 +9,7 @@
 /// Definitions of set_pool.hpp.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-// How many entries of so many bytes each are in a share of the memory, at least 4.
+// The number of entries of the given size in a share of the memory, at least 4.
 [[nodiscard]] inline std::uint32_t
 entries_in(std::size_t share, std::size_t bytes, std::uint32_t most) {
   const std::size_t entries = std::min<std::size_t>(share / bytes, most);

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t unreachable = 0xffffffffU;
   return x ^ x >> 31U;
 }
 
-/// Words of 64 bits for so many bits.
+/// Words of 64 bits for the given number of bits.
 [[nodiscard]] constexpr std::size_t words_of(std::size_t bits) {
   return (bits + 63) / 64;
 }
@@ -103,12 +103,12 @@ struct token_automaton {
   std::vector<std::uint32_t> first_token;
   std::vector<token_id> tokens;
 
-  /// Edges by class, then by state: those of class c are [first_edge[c], first_edge[c + 1]).
+  /// Edges by class, then by state: the edges of class c are [first_edge[c], first_edge[c + 1]).
   std::vector<std::uint32_t> first_edge;
   std::vector<std::uint32_t> edge_from;
   std::vector<std::uint32_t> edge_next;
 
-  /// The same edges, those of class c that lead as far together, as set_image has them:
+  /// These edges in the form of set_image, edges of class c with equal distances together:
   /// shifts[first_shift[c]] and so on, and the rest, rest_from[first_rest[c]] and so on.
   std::vector<std::uint32_t> first_shift;
   std::vector<set_image::shift> shifts;
@@ -117,16 +117,16 @@ struct token_automaton {
   std::vector<std::uint32_t> rest_from;
   std::vector<std::uint32_t> rest_next;
 
-  /// Adds the states after those of a set, and before them, by class c, as set_image::add().
+  /// Adds the states after the states of a set, and before them, by class c, as set_image::add().
   void add_after(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
   void add_before(std::uint32_t c, const std::uint64_t* set, std::uint64_t* out) const;
 
-  /// Pairs of neighbouring states, by the first: those of state q are [first_pair[q],
+  /// Pairs of neighbouring states, by the first: the pairs of state q are [first_pair[q],
   /// first_pair[q + 1]). The label of a pair is the set of classes that lead from one to the other.
   std::vector<std::uint32_t> first_pair;
   std::vector<std::uint32_t> pair_next;
   std::vector<std::uint32_t> pair_label;
-  /// The same by the second, without repeats.
+  /// These pairs by the second state, without repeats.
   std::vector<std::uint32_t> first_back;
   std::vector<std::uint32_t> back_from;
   std::vector<std::uint32_t> back_label;
@@ -180,8 +180,8 @@ struct token_automaton {
   }
 };
 
-/// Input of finish(): edges of states that may be unreachable, over classes that are complete but
-/// for the end of an answer.
+/// Input of finish(): edges of states that may be unreachable, over classes that are complete
+/// except for the end of an answer.
 struct raw_automaton {
   std::uint32_t states = 0;
   std::uint32_t start = 0;

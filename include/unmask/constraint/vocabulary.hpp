@@ -54,14 +54,14 @@ struct vocabulary_data {
 /// share the data.
 ///
 /// Tokens are strings of bytes, not of characters: half a UTF-8 character is one, and a byte that a
-/// tokenizer writes as `<0x0A>` or a space that it writes as `\u2581` or `\u0120` is what it stands
-/// for.
+/// tokenizer writes as `<0x0A>` or a space that it writes as `\u2581` or `\u0120` is the byte that
+/// it means.
 class vocabulary {
  public:
   /// Takes the bytes of every token, "" for tokens without text, which then occur in no string of a
   /// language. The mask token and the EOS token never count as text. `also_eos` are further tokens
-  /// that end an answer, such as the end of a chat turn: like the EOS token they may stand after
-  /// a complete string, and after them only such tokens.
+  /// that end an answer, such as the end of a chat turn: like the EOS token they may follow a
+  /// complete string, and only such tokens may follow them.
   ///
   /// Cost: O(bytes log vocab), 0.1 s and 15 MB for 150,000 tokens.
   /// Errors: std::invalid_argument unless there is an entry for each token of the model.

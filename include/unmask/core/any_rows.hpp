@@ -81,14 +81,14 @@ struct any_rows {
 
 /// Per-row inputs, as row_modifiers; `unconditional` has the element type of the logits.
 struct any_modifiers {
-  const std::uint32_t* allowed = nullptr;  ///< As row_modifiers::allowed.
-  std::ptrdiff_t allowed_stride = 0;       ///< As row_modifiers::allowed_stride, in words.
-  const void* unconditional = nullptr;     ///< As row_modifiers::unconditional.
+  const std::uint32_t* allowed = nullptr;  ///< See row_modifiers::allowed.
+  std::ptrdiff_t allowed_stride = 0;       ///< See row_modifiers::allowed_stride, in words.
+  const void* unconditional = nullptr;     ///< See row_modifiers::unconditional.
   std::ptrdiff_t unconditional_stride =
-      0;                   ///< As row_modifiers::unconditional_stride, in elements.
-  float cfg_scale = 0.0F;  ///< As row_modifiers::cfg_scale.
+      0;                   ///< See row_modifiers::unconditional_stride, in elements.
+  float cfg_scale = 0.0F;  ///< See row_modifiers::cfg_scale.
 
-  /// As row_modifiers::from_row, for logits of this kind.
+  /// Like row_modifiers::from_row(), for logits of this kind.
   [[nodiscard]] any_modifiers from_row(index_t r, element_kind kind) const {
     any_modifiers rest = *this;
     if (allowed != nullptr) {
@@ -110,7 +110,7 @@ row_modifiers<T>::operator any_modifiers() const {
 
 namespace detail {
 
-// The same with the element type that `kind` says.
+// The rows with the element type that `kind` names.
 template <class View>
 [[nodiscard]] View typed(const any_rows& r) {
   return {static_cast<const typename View::element_type*>(r.data), r.rows, r.columns, r.stride};
@@ -134,7 +134,7 @@ struct typed_list {
 
 }  // namespace detail
 
-/// Rows that an engine lends for a call, whose element type is known at run time only.
+/// Rows that an engine passes to a call, whose element type is known at run time only.
 struct any_state {
   void* data = nullptr;                   ///< First number of the first row.
   element_kind kind = element_kind::f32;  ///< Type of a number.
@@ -145,7 +145,7 @@ struct any_state {
   std::ptrdiff_t stride = 0;
 
   any_state() = default;
-  /// A view of any rows that an engine lends.
+  /// A view of any rows of an engine.
   template <element T, memory M>
   any_state(const state_view<T, M>& v)  // NOLINT(google-explicit-constructor): a view of any state
       : data(v.data)

@@ -9,7 +9,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Stored rows in a row-major std::mdspan of rank 2, or any type with its interface, in host
-/// memory: row r is that of position first + r. The elements must not be const. Errors: as
+/// memory: row r belongs to position first + r. The elements must not be const. Errors: as
 /// as_rows().
 template <detail::mdspan_like View>
   requires(!std::is_const_v<std::remove_reference_t<decltype(*std::declval<View>().data_handle())>>)

@@ -33,8 +33,8 @@ struct constrained_field {
   index_t first = 0;
   /// One after the last position, counted likewise; the end of the sequence if that is lower.
   index_t last = 0x7fffffff;
-  /// Tokens that follow the field in later sequences: of an answer that a host decodes block by
-  /// block, those of the later blocks. any_number: as many as it takes.
+  /// Tokens that follow the field in later sequences: if a host decodes an answer block by block,
+  /// the tokens of the later blocks. any_number: any number of positions.
   index_t tokens_after = 0;
   /// The state before the field: session::constraint_state() of the block before.
   std::uint32_t state = from_start;
@@ -72,7 +72,7 @@ struct second_reader {
   void (*read)(void* backend, index_t slot, index_t i) = nullptr;
 };
 
-/// The constraints of a running sequence, as its steps see them. Positions are those of the
+/// The constraints of a running sequence, as its steps see them. Positions are counted in the
 /// sequence; outside all fields everything is possible.
 class constrained_answer {
  public:
@@ -101,7 +101,7 @@ class constrained_answer {
   /// Chooses a token for a position; the next place_tokens() returns it. Returns false outside all
   /// fields.
   [[nodiscard]] virtual bool place(index_t position) = 0;
-  /// The tokens to write now, by position: those of place(), and those that are certain.
+  /// The tokens to write now, by position: the tokens of place(), and the certain ones.
   [[nodiscard]] virtual placed_tokens place_tokens() = 0;
   /// Ends the fields with these tokens, or, if that is null, with those that were written. Returns
   /// whether all are strings of their language.
@@ -120,7 +120,7 @@ class constrained_answer {
   [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
   [[nodiscard]] virtual bool is_met(std::size_t field, const std::uint32_t* symbols) = 0;
 
-  // As the phases of a step call them, with their thread group.
+  // Overloads for the phases of a step, with their thread group.
   [[nodiscard]] bool admits(const auto& /*group*/, index_t position, token_id token) {
     return admits(position, token);
   }

@@ -9,7 +9,7 @@
 /// The numbers that a record holds of a row for each statistic, and how those of two records merge.
 ///
 /// A record has a best column; its fields are about the other columns of the row, weighed against
-/// the best (second_moment counts the best one, too). A field F is a struct of floats; F{}, or
+/// the best (second_moment also counts the best one). A field F is a struct of floats; F{}, or
 /// F::empty() where that is another, is of no column. F::names is the statistic that it is there
 /// for. The merge is stated in one of two ways.
 ///
@@ -185,7 +185,7 @@ struct field_tag {
 
 namespace detail {
 
-// Stands for a field that a record does not have. Distinct types: two empty bases of one type would
+// Replaces a field that a record does not have. Distinct types: two empty bases of one type would
 // not share an address.
 template <class F>
 struct absent {};
@@ -198,7 +198,7 @@ using field_or_absent = std::conditional_t<Present, F, absent<F>>;
 /// The fields that records may have.
 template <class... F>
 struct field_list {
-  /// Those that a record of S has, as its bases.
+  /// Base class with the fields that a record of S has.
   template <statistics S>
   struct of : detail::field_or_absent<S.contains(F::names), F>... {};
 
@@ -208,8 +208,8 @@ struct field_list {
     (visit<S, F>(use), ...);
   }
 
-  /// The same in host code alone. A lambda there is a function of the host, and nvcc warns if a
-  /// function of host and device calls one.
+  /// Like for_each(), in host code only. A lambda there is a function of the host, and nvcc warns
+  /// if a function of host and device calls one.
   template <statistics S, class Use>
   static constexpr void for_each_on_host(const Use& use) {
     const auto visit = [&use](auto tag) {
@@ -220,7 +220,7 @@ struct field_list {
     (visit(field_tag<F>{}), ...);
   }
 
-  /// Those of them that are lifted column by column.
+  /// Base class with the fields of S that are lifted column by column.
   template <statistics S>
   struct lifted_of : detail::field_or_absent<field::lifted<F> && S.contains(F::names), F>... {};
 

@@ -25,7 +25,7 @@ struct field_sizes {
 };
 
 /// The automaton of a field and its positions. The constraint writes the arrays, which are zero,
-/// before the sequence starts: all but the sets of the positions, of which it writes set 0 of both
+/// before the sequence starts: all but the sets of the positions; of these it writes set 0 of both
 /// ends.
 struct field_tables {
   static constexpr std::uint32_t no_class = 0xffffffffU;
@@ -54,7 +54,7 @@ struct field_tables {
   /// By restriction and class: whether the class may occur.
   std::uint8_t* usable = nullptr;
   /// By restriction and state: the row of the states after it, and before it, by a class that may
-  /// occur. A row of as many words as a set is one, a shorter row is a list.
+  /// occur. A row with the words of a set is a set, a shorter row is a list.
   std::uint32_t* first_after = nullptr;
   std::uint32_t* after = nullptr;
   std::uint32_t* first_before = nullptr;

@@ -47,7 +47,7 @@ class block {
 
 }  // namespace detail
 
-/// Blocks of memory, one for each of a fixed number of owners, each of which may be replaced.
+/// Blocks of memory, one for each of a fixed number of owners. Each block may be replaced.
 class memory_blocks {
  public:
   /// `count` empty blocks.

@@ -16,8 +16,9 @@ class lent_tokens {
   explicit lent_tokens(index_t slots)
       : lent_(static_cast<std::size_t>(slots)) {}
 
-  /// Throws std::invalid_argument if the `count` tokens from `first` on overlap those of another
-  /// slot with a running sequence. `runs(slot)` is called only where they overlap. Cost: O(slots).
+  /// Throws std::invalid_argument if the `count` tokens from `first` on overlap the tokens of
+  /// another slot with a running sequence. `runs(slot)` is called only where they overlap. Cost:
+  /// O(slots).
   void check(index_t slot, const token_id* first, index_t count, const auto& runs) const {
     const interval wanted(first, count);
     for (std::size_t other = 0; other < lent_.size(); ++other) {

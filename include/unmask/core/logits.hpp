@@ -18,7 +18,8 @@ concept element = std::same_as<T, float> || std::same_as<T, bfloat16> || std::sa
 
 namespace detail {
 
-// The size of a container, at most the largest index_t; no session accepts so many rows or tokens.
+// The size of a container, at most the largest index_t; no session accepts that number of rows or
+// tokens.
 [[nodiscard]] constexpr index_t counted(std::size_t n) {
   return n < 0x7fffffffU ? static_cast<index_t>(n) : index_t{0x7fffffff};
 }
@@ -195,8 +196,8 @@ struct any_modifiers;
 /// allowed_stride; nullptr allows everything. `unconditional` + r * unconditional_stride is the
 /// unconditional row u of classifier-free guidance, nullptr means none: the row c of the logits
 /// becomes z = u + (cfg_scale + 1) (c - u). Any finite cfg_scale; 0 is off, z = c up to rounding.
-/// The name and the formula are LLaDA's; where a scale s means z = u + s (c - u), as in Hugging
-/// Face's guidance_scale, of which 1 is off, give s - 1.
+/// The name and the formula are LLaDA's; if a scale s means z = u + s (c - u), as in Hugging Face's
+/// guidance_scale (1 is off), give s - 1.
 ///
 /// A stride of 0 gives every row the same words, or the same unconditional row.
 template <element T>
@@ -217,7 +218,8 @@ struct row_modifiers {
     return rest;
   }
 
-  /// The same for logits whose element type is known at run time only: <unmask/core/any_rows.hpp>.
+  /// Conversion for logits whose element type is known only at run time:
+  /// <unmask/core/any_rows.hpp>.
   operator any_modifiers() const;  // NOLINT(google-explicit-constructor): a view of the same
 };
 
@@ -299,12 +301,12 @@ struct row_options {
   /// nullptr if this row is not truncated. With it, the draw is left to the truncation.
   held_tokens* held = nullptr;
   /// Used with stat::drift and stat::divergence: the edited logits of the previous step, which the
-  /// read overwrites with those of this step.
+  /// read overwrites with the logits of this step.
   float* previous = nullptr;
   previous_row before;  ///< Statistics of the row of the previous step.
 };
 
-/// One row as given to a kernel: `columns` logits, the first of which belongs to token
+/// One row as given to a kernel: `columns` logits; the first belongs to token
 /// `first_token`.
 template <element T>
 struct row_input : row_options {

@@ -21,7 +21,7 @@ inline constexpr float round_magic = 12582912.0F;
 /// result stays a normal number, and nothing that small survives an addition to a sum >= 1.
 inline constexpr float exp_floor = -86.0F;
 
-/// The same for powers of two.
+/// Arguments of exp2() below this are clamped, for the reason above.
 inline constexpr float exp2_floor = -124.0F;
 
 /// 2^f = 1 + f (c1 + f (c2 + ...)) for |f| <= 1/2, minimax in relative error (9.2e-8). The constant

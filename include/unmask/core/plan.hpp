@@ -41,7 +41,7 @@ struct sequence_shape {
 struct model_info {
   /// Valid columns of a logits row, at most max_vocab; padding after them is never read.
   index_t vocab = 0;
-  /// The mask token, which stands at masked positions. Required.
+  /// The mask token: the token at masked positions. Required.
   token_id mask_token = no_token;
   /// The EOS token, different from the mask token; no_token if there is none.
   token_id eos_token = no_token;
@@ -57,7 +57,7 @@ struct model_info {
   /// Whether the engine runs segments whose attention is attention_kind::causal, and those with
   /// attention_kind::shadow. A policy whose parts need one that is false is refused.
   bool causal_attention = false;
-  bool shadow_attention = false;  ///< The same for attention_kind::shadow.
+  bool shadow_attention = false;  ///< Whether it runs segments of attention_kind::shadow.
 };
 
 /// Capacities of a session; they determine its memory and the shapes of its grids.
@@ -136,7 +136,7 @@ enum class eviction : unsigned char {
 enum class attention_kind : unsigned char {
   bidirectional,  ///< all
   causal,         ///< those that are not to the right of it
-  /// Those of the segment `shadow_of`, but for the one with its own position, and all of this
+  /// The keys of the segment `shadow_of`, except the key at its own position, and all of this
   /// segment, which are masks.
   shadow
 };
@@ -184,7 +184,7 @@ struct sequence_plan {
   eviction evict = eviction::none;
   /// Attention of the positions: bidirectional or causal.
   attention_kind attention = attention_kind::bidirectional;
-  /// Positions that a shadow segment computes besides, and whose rows it returns where they are
+  /// Positions that a shadow segment also computes, and whose rows it returns where they are
   /// committed; empty if there is no such segment.
   range shadow;
   /// Row p - shift of this pass predicts position p: that of the model, 1 for a causal pass.
@@ -237,7 +237,7 @@ struct plan : sequence_plan {
 
   /// True if a next step is due.
   [[nodiscard]] UNMASK_HD bool active() const { return started && end == ending::running; }
-  /// Number of segments: those of the branches, and of the shadow.
+  /// Number of segments: of the branches, and of the shadow.
   [[nodiscard]] UNMASK_HD index_t segments() const {
     return 1 + branches + (shadow.empty() ? 0 : 1);
   }
@@ -260,8 +260,8 @@ struct commit_entry {
   index_t block = 0;
   /// Forward passes since the one that first scored the block, 0 in that one.
   index_t block_step = 0;
-  /// Rank of the candidate in its step, from 0, as rank_info::rank; -1 for a token that had none:
-  /// that of a lookahead branch, of an invalid row, of an edit, or filled in at the end.
+  /// Rank of the candidate in its step, from 0, as rank_info::rank; -1 for a token without a rank:
+  /// of a lookahead branch, of an invalid row, of an edit, or filled in at the end.
   index_t rank = -1;
 };
 
@@ -285,15 +285,15 @@ enum class candidate_outcome : unsigned char {
 ///
 /// If the row was invalid, `token` is the one it would have committed, log_probability is -inf,
 /// confidence 0, margin and entropy NaN. A candidate that a part ranks last has the statistics of
-/// the worst possible row: -inf, 0, 0, infinity. One from a branch has those of the step that
-/// created the branch: its confidence is e^log_probability, margin and entropy are NaN.
+/// the worst possible row: -inf, 0, 0, infinity. A candidate from a branch has the numbers of the
+/// step that created the branch: its confidence is e^log_probability, margin and entropy are NaN.
 struct candidate_entry : commit_entry {
   /// Whether the step wrote the token; if so, the same entry is in session::committed().
   bool committed = false;
   candidate_outcome outcome = candidate_outcome::held;  ///< Its outcome.
   /// The part that decided, as an index into the parts in written order, those inside any_of,
-  /// all_of and at_most counted one by one, an at_most itself before those of its rule; -1 if none
-  /// did: invalid and forced.
+  /// all_of and at_most counted one by one, an at_most itself before the parts of its rule; -1 if
+  /// none did: invalid and forced.
   ///
   /// In a commit rule it is the first part that decides the result when the expression is read from
   /// left to right: the first to commit the candidate in any_of, the first to reject it in all_of,

@@ -95,7 +95,7 @@ namespace detail {
 template <class List>
 struct constants_of;
 
-/// Constants of a policy with these parts, none of which joins others.
+/// Constants of a policy with these parts. None of them joins others.
 template <class... Part>
 struct constants_of<type_list<Part...>> {
   /// All parts, with those joined by && and || taken apart.

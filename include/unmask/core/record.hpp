@@ -165,7 +165,7 @@ struct record : statistic_fields::of<S> {
     return this->least_share;
   }
 
-  /// 1 - cosine of the angle between this distribution and that of the previous step, in [0, 1]; 1
+  /// 1 - cosine of the angle between this distribution and the previous step's, in [0, 1]; 1
   /// if there was none.
   [[nodiscard]] UNMASK_HD float drift() const
     requires provides<S, stat::drift> {
@@ -184,7 +184,7 @@ struct record : statistic_fields::of<S> {
     return d < 0.0F ? 0.0F : d;
   }
 
-  /// The same row with the statistics of `Fewer` only: the view of a part that declared `Fewer`.
+  /// Returns the row with the statistics of `Fewer` only: the view of a part that declared `Fewer`.
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD record<Fewer> narrowed() const {
@@ -242,7 +242,7 @@ struct candidate : record<S> {
     return (logit - this->best) - math::log1p(this->rest);
   }
 
-  /// The same candidate with fewer statistics.
+  /// Returns the candidate with fewer statistics.
   template <statistics Fewer>
     requires provides<S, Fewer>
   [[nodiscard]] UNMASK_HD candidate<Fewer> as() const {

@@ -13,8 +13,8 @@ struct segment {
   /// 0 is the sequence itself. Branch b is the sequence with the tokens `placed` written at their
   /// positions, in this forward pass only; it may be computed in the same batch.
   index_t branch = 0;
-  /// The tokens of the branch, and where they stand: one with lookahead, one or more with drafts or
-  /// a beam; none of branch 0, but in a beam of several members. Valid until supply().
+  /// The tokens of the branch, and their positions: one with lookahead, one or more with drafts or
+  /// a beam; none for branch 0, except in a beam of several members. Valid until supply().
   std::span<const placement> placed;
   /// Positions of the slot's tokens to compute. An engine without a cache may compute more of
   /// `keys`.
@@ -31,7 +31,7 @@ struct segment {
   /// Which keys outside the decided blocks receive attention.
   eviction evict = eviction::none;
   /// Attention of the positions. A shadow computes masks at the positions of `query`, whatever
-  /// stands there; their K/V are of this pass only.
+  /// their tokens; their K/V are of this pass only.
   attention_kind attention = attention_kind::bidirectional;
   /// Index of the segment that a shadow attends to; -1 for the other kinds.
   index_t shadow_of = -1;
@@ -39,8 +39,8 @@ struct segment {
   index_t logits_shift = 0;
 };
 
-/// Index of a segment among those of its slot: the branch, or 1 for a shadow, which no policy with
-/// branches has.
+/// Index of a segment among the segments of its slot: the branch, or 1 for a shadow, which no
+/// policy with branches has.
 [[nodiscard]] UNMASK_HD constexpr index_t segment_of_slot(const segment& s) {
   return s.attention == attention_kind::shadow ? 1 : s.branch;
 }

@@ -35,7 +35,7 @@ struct row_read {
   statistics contents;     ///< The statistics that it reads.
   bool transforms = true;  ///< Whether parts may transform logits.
 
-  /// The same as one word.
+  /// Returns both members as one word.
   [[nodiscard]] UNMASK_HD constexpr std::uint32_t bits() const {
     return contents.bits | (transforms ? 1U << 31U : 0U);
   }

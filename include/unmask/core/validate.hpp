@@ -65,7 +65,7 @@ UNMASK_LIBRARY void validate(const model_info& m);
   return c;
 }
 
-/// Checks a sequence of so many tokens against the capacities of a session.
+/// Checks a sequence of the given number of tokens against the capacities of a session.
 UNMASK_LIBRARY void
 validate(const sequence_shape& g, index_t tokens, const session_capacity& capacity);
 
@@ -288,7 +288,7 @@ validate_moving(const start_options& o, const sequence_shape& g, index_t begin_l
 UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* where) {
   if (!o.constraints.empty()) {
     detail::message()
-        .add("constraint does not go with ")
+        .add("constraint does not combine with ")
         .add(where)
         .add(" yet: use a session on the host")
         .refuse();
@@ -298,7 +298,7 @@ UNMASK_LIBRARY void validate_unconstrained(const start_options& o, const char* w
 UNMASK_LIBRARY void validate_without_soft_tokens(const start_options& o, const char* where) {
   if (o.soft_tokens != 0) {
     detail::message()
-        .add("start_options::soft_tokens does not go with ")
+        .add("start_options::soft_tokens does not combine with ")
         .add(where)
         .add(" yet: use a session on the host")
         .refuse();

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// Checks of the memory that an engine lends for a call. Cost: a few comparisons a call, whatever
+/// Checks of the memory that an engine passes to a call. Cost: a few comparisons a call, whatever
 /// the number of rows. Host only. Errors: each throws std::invalid_argument that names the
 /// argument, its value and the rule.
 namespace UNMASK_NAMESPACE {
@@ -30,7 +30,7 @@ UNMASK_LIBRARY void check_stride(std::ptrdiff_t stride,
                                  const char* rule,
                                  std::string_view of);
 
-// Rows without their element type, of which `bytes` is the size.
+// Rows without their element type; an element has `bytes` bytes.
 struct untyped_rows {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;

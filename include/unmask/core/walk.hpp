@@ -110,7 +110,7 @@ UNMASK_HD constexpr void visit_part(const Policy& p, const Use& use) {
     use(visited<type, I>{part, 0, text_index_of<I>(p)});
   }
 }
-/// The same for all parts with the trait, in written order.
+/// Like visit_part(), for all parts with the trait, in written order.
 template <bool part_traits::* Does, class Policy, class Use>
 UNMASK_HD constexpr void visit_parts([[maybe_unused]] const Policy& p, const Use& use) {
   for_each_part<Policy, Does>([&](auto at) { visit_part<decltype(at)::value, Does>(p, use); });
@@ -233,8 +233,7 @@ template <class Policy>
 /// masked positions take n passes. A sequence that is not complete after the bound, because a
 /// schedule planned passes without anything to decide, ends with ending::max_steps.
 ///
-/// Does not hold with model_info::suppress_mask = false. INT64_MAX also stands for every larger
-/// number.
+/// Does not hold with model_info::suppress_mask = false. INT64_MAX also means every larger number.
 template <class Policy>
 [[nodiscard]] UNMASK_HD std::int64_t most_forwards(const Policy& p, const sequence_shape& g) {
   const std::int64_t answer = std::int64_t{g.length} - g.prompt_length;

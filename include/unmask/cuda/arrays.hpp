@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::device {
 using arena = step::array_layout<256>;
 
 /// Most entries of a slot's report of one step, and of its candidates if they are traced: of a
-/// policy by name, whose sequences have branches or not, those of one with branches.
+/// policy by name, the entries of a sequence with branches.
 template <class Policy>
 [[nodiscard]] std::size_t commits_per_slot(const session_capacity& capacity) {
   return static_cast<std::size_t>(
@@ -49,7 +49,7 @@ struct mirrored_arrays {
   }
 };
 
-/// Device memory of a session, but for its slots and the reads of rows.
+/// Device memory of a session, except its slots and the reads of rows.
 template <class Policy>
 struct device_arrays : mirrored_arrays {
   step::slot_memory<Policy>* slots = nullptr;
@@ -97,7 +97,7 @@ struct row_arrays {
   std::uint32_t* supplied = nullptr;
   std::size_t bytes = 0;
 
-  /// For so many branches at most, and with or without truncation.
+  /// For at most this number of branches, and with or without truncation.
   [[nodiscard]] static row_arrays at(std::byte* base,
                                      const session_capacity& capacity,
                                      row_shape shape,

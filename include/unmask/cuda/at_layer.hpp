@@ -11,7 +11,7 @@
 /// host knows an upper bound of the number of rows, not the number.
 namespace UNMASK_NAMESPACE::device {
 
-/// Arguments that an engine lends at a hook for one segment.
+/// Arguments that an engine passes to a hook for one segment.
 template <element T>
 struct layer_arguments {
   rows_view<T, memory::device> now;
@@ -23,7 +23,7 @@ struct layer_arguments {
 };
 
 /// Hooks of several segments at one layer, each of a different slot. Passed as a kernel argument;
-/// each segment has as many blocks as the one with most rows.
+/// each segment has the blocks of the segment with most rows.
 template <element T>
 struct layer_batch {
   static constexpr index_t capacity = 16;
@@ -32,7 +32,7 @@ struct layer_batch {
   layer_arguments<T> segments[capacity];
 };
 
-/// Shared memory of a block, of which any may be the last one and select.
+/// Shared memory of a block. Any block may be the last one, which selects.
 template <class Policy>
 struct choice_space {
   digit_counts counts;
@@ -183,7 +183,7 @@ comes_last(const auto& b, std::uint32_t* finished, index_t blocks, bool& verdict
 /// Work of one of the `blocks` blocks of a hook: measures its share of the rows, one warp for each,
 /// and stores them if the rule stores all; the last block to finish selects.
 ///
-/// A pass that does not fit, because it has more rows than the engine lends or has room for, is
+/// A pass that does not fit, because it has more rows than the engine passes or has room for, is
 /// rejected: its step is not decided and starts again. Passes that the host planned always fit; the
 /// replay of a captured pass may not.
 template <element T, class Policy>

@@ -29,14 +29,14 @@ namespace UNMASK_NAMESPACE {
 /// start_options is host memory and is copied during the call.
 ///
 /// supply() may be captured into a CUDA graph, together with the engine's forward pass: it
-/// allocates and copies nothing and does not synchronise; it is two kernels, one of which reads the
-/// rows and one decides. A captured step reads its plan on the device, so the graph may be replayed
-/// as the sequences proceed, as long as it computes the same rows: the logits of a position are
-/// read from their address at the capture. For a sequence that has ended, that needs other rows, or
-/// whose policy by name needs statistics of rows that the one at the capture did not, a replay has
-/// no effect, so the host may check at any later time: report() says how far it got,
-/// next() what to compute then. (Do not replay lookahead branches: they place other tokens in each
-/// step, which a captured forward pass cannot know. For layered policies see cuda/README.md.)
+/// allocates and copies nothing and does not synchronise; it is two kernels: the first reads the
+/// rows, the second decides. A captured step reads its plan on the device, so the graph may be
+/// replayed as the sequences proceed, as long as it computes the same rows: the logits of a
+/// position are read from their address at the capture. For a sequence that has ended, that needs
+/// other rows, or whose policy by name needs statistics of rows that the one at the capture did
+/// not, a replay has no effect, so the host may check at any later time: report() says how far it
+/// got, next() what to compute then. (Do not replay lookahead branches: they place other tokens in
+/// each step, which a captured forward pass cannot know. For layered policies see cuda/README.md.)
 ///
 /// A session<Policy, on_stream> needs `template class unmask::on_stream::workspace<Policy>;` in one
 /// .cu file that includes <unmask/cuda.cuh>; everything else may be C++.

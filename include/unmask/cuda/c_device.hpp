@@ -29,7 +29,7 @@ template <class Make>
 // The keys that policies drop, on a stream. Calls enqueue.
 class device_keys {
  public:
-  // So many selectors for sequences of up to `length` positions.
+  // The given number of selectors for sequences of up to `length` positions.
   device_keys(unmask::index_t length, std::size_t selectors, cudaStream_t stream)
       : stream_(stream) {
     for (std::size_t i = 0; i < selectors; ++i) {

@@ -41,7 +41,7 @@ UNMASK_HD void use_lists(step::slot_memory<Policy>& m,
   m.soft = device_view.soft_of(slot);
 }
 
-/// Sets the outcomes of rows with soft tokens, or forgets them where there was no step. Called
+/// Sets the outcomes of rows with soft tokens, or forgets them if no step was decided. Called
 /// after the barrier of step_phase::plan(), before which the marks are written.
 template <class Policy>
 UNMASK_HD void finish_soft(const auto& t, const step::slot_memory<Policy>& m, bool was_step) {

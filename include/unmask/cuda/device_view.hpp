@@ -38,7 +38,7 @@ struct session_device_view {
   /// that is 1 while its sequence runs. Null if the host does not read them.
   step::slot_status* mirror = nullptr;
   std::uint32_t* running = nullptr;
-  /// The same for a layered policy: the next passes, and the budgets of their `layers` layers if
+  /// For a layered policy: the next passes, and the budgets of their `layers` layers if
   /// its rule has allocate().
   step::layer_state* passes = nullptr;
   index_t* budgets = nullptr;
@@ -94,7 +94,7 @@ UNMASK_HD void show(const auto& b, const session_device_view<Policy>& device_vie
   }
 }
 
-/// Number of lines of a session whose slots have so many branches at most.
+/// Number of lines of a session whose slots have at most the given number of branches.
 [[nodiscard]] inline std::size_t lines_of(const session_capacity& capacity, index_t branches) {
   return static_cast<std::size_t>(capacity.sequences) * static_cast<std::size_t>(1 + branches);
 }

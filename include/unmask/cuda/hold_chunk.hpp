@@ -9,7 +9,7 @@
 namespace UNMASK_NAMESPACE::device {
 
 /// Shared memory of a warp's list: the inverted keys of the held columns, ascending, and after them
-/// those of columns that may have to be held. Most columns of a row are rejected by a comparison
+/// the keys of columns that may have to be held. Most columns of a row are rejected by a comparison
 /// with the last held one.
 struct warp_list {
   static constexpr index_t held = held_tokens::capacity;
@@ -161,7 +161,7 @@ class warp_holder {
   }
 
  private:
-  // Takes the first of the columns that wait, as many as the list has.
+  // Takes the first of the columns that wait; their number is the length of the list.
   UNMASK_HD void take_waiting() {
     b_.sync_warp();
     const index_t at = 2 * b_.warp_lane();

@@ -59,9 +59,9 @@ UNMASK_HD void sweep_chunks(const auto& b,
 }  // namespace detail
 
 /// Completes the record of a row by reading the row again, with the bits of host::read_again().
-/// row.excluded_logits is null; `run_chunks` and `parts` are those of read_row(), `held` the
-/// columns that it held. Thread 0 writes the record, and the others see it after the next barrier
-/// of the block.
+/// row.excluded_logits is null; `run_chunks` and `parts` are as for read_row(), `held` the columns
+/// that it held. Thread 0 writes the record, and the others see it after the next barrier of the
+/// block.
 template <class Exponential, statistics S, element T, class Edit, statistics Part>
 UNMASK_HD void read_again(const auto& b,
                           record<S>& whole,

@@ -14,7 +14,7 @@
 
 namespace UNMASK_NAMESPACE::device {
 
-/// An allocator of device memory lent by an engine, for example its caching pool.
+/// An allocator of device memory of an engine, for example its caching pool.
 ///
 /// `allocate(bytes, stream)` returns memory aligned to 256 bytes for work enqueued to `stream` from
 /// now on, or throws; `deallocate(p, stream)` releases it after the work enqueued so far, and does

@@ -123,7 +123,7 @@ template <index_t N>
   return largest_of_warp(b, larger(z[0], z[1]), [](float x, float y) { return larger(x, y); });
 }
 
-// True if the scale that the first 64 columns select is that of a chunk with this best.
+// True if the first 64 columns select the scale of a chunk with this best.
 [[nodiscard]] UNMASK_HD inline bool serves(float first_best, float best) {
   return canonical::opens_scale(first_best) &&
          canonical::reaches(canonical::opening_scale(first_best), best);

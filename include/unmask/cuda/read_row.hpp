@@ -144,7 +144,7 @@ draw_apart(const auto& b, const row_input<T>& row, const Edit& edit, float* apar
 /// its first lane.
 ///
 /// `nodes` is shared memory for node_count<S> records, `lists` for a list of each warp if columns
-/// are held; *row.held then gets those of the row. A row of one run needs no reduction across
+/// are held; *row.held then gets the list of the row. A row of one run needs no reduction across
 /// blocks. At most max_run_chunks runs; no run is empty.
 template <statistics S, class Exponential, element T, class Edit>
 UNMASK_HD bool read_row(const auto& b,

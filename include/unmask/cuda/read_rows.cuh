@@ -9,8 +9,8 @@ namespace UNMASK_NAMESPACE::device {
 /// Reads the rows of a batch: grid (window, runs, segments), read_threads to a block.
 ///
 /// Reads that need each column once have a piece of a chunk in registers. The others have a chunk,
-/// and those that compare rows or truncate them as much again. Blocks without a row to read end at
-/// once: the grid depends on capacities only and the plans are read here, so a captured launch
+/// and reads that compare rows or truncate them have another one. Blocks without a row to read end
+/// at once: the grid depends on capacities only and the plans are read here, so a captured launch
 /// stays valid as the sequences proceed.
 template <class T, class Exponential, unsigned Statistics, bool Transforms, class Policy>
 __global__ void __launch_bounds__(read_threads, blocks_of_read<statistics{Statistics}>)

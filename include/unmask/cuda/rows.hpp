@@ -11,7 +11,7 @@
 /// Declared here and defined by rows.cuh: call them from a .cu file, or from C++ with `template
 /// cudaError_t unmask::device::launch_copies(const row_copies<float>&, cudaStream_t);` in one .cu
 /// file. Any stride; does not synchronise.
-/// Cost: one launch of list.most blocks, of which those behind the end of the list have no effect;
+/// Cost: one launch of list.most blocks; the blocks after the end of the list have no effect;
 /// 16 bytes an access if `from` and `to` have the same distance to a multiple of 16, otherwise one
 /// number.
 namespace UNMASK_NAMESPACE::device {
@@ -21,7 +21,7 @@ template <element T>
 [[nodiscard]] cudaError_t launch_copies(const row_copies<T>& copies, cudaStream_t stream) noexcept;
 
 /// Copies the listed rows of `from` to consecutive rows of `to`, `to_stride` numbers apart, which
-/// do not overlap those of `from`.
+/// do not overlap the rows of `from`.
 template <element T>
 [[nodiscard]] cudaError_t gather_rows(const rows_view<T, memory::device>& from,
                                       const device_list& rows,

@@ -6,8 +6,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Workspace of a sharded_session on a stream in addition to that of its session: its messages on
-/// the device.
+/// Workspace of a sharded_session on a stream in addition to the workspace of its session: its
+/// messages on the device.
 ///
 /// Errors: as on_stream::workspace.
 template <class Policy>

@@ -134,7 +134,7 @@ on_stream::shard_workspace<Policy>::read_as(const workspace<Policy>& slots,
   device_view_.header.rows = {read_.first * capacity_.window, read_.last * capacity_.window};
   device_view_.header.step = step;
   device::row_batch batch;
-  if (!device_view_.header.columns.empty()) {  // else there may be no logits
+  if (!device_view_.header.columns.empty()) {  // otherwise there may be no logits
     batch.cfg_scale = modifiers.cfg_scale;
     batch.stride = logits.stride;
     batch.unconditional_stride = modifiers.unconditional_stride;

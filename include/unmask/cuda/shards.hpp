@@ -18,7 +18,7 @@ struct shard_run {
   index_t index = 0;  ///< index among the node's runs
 };
 
-/// Device view of a rank's shard, in addition to that of its session.
+/// Device view of a rank's shard, in addition to its session's.
 template <class Policy>
 struct shard_device_view {
   static constexpr statistics contents = Policy::required;
@@ -47,8 +47,8 @@ struct shard_device_view {
   }
 };
 
-/// Shared memory of a block that reads part of a shard: also for data that would not fit into
-/// registers, all of which the chunks occupy.
+/// Shared memory of a block that reads part of a shard: also for data that does not fit into
+/// registers, because the chunks occupy all of them.
 template <element T, class Policy>
 struct shard_space {
   read_space<T, Policy::required, (step::stages<Policy>::edits > 0), Policy> read;

@@ -26,7 +26,7 @@ inline void check_constrained(const start_options& options, bool has_canvas) {
                                        [](const constrained_field& f) { return f.read_again; });
   if (reads_again || has_canvas) {
     unmask::detail::message()
-        .add("constraint does not go with ")
+        .add("constraint does not combine with ")
         .add(reads_again ? "read_again" : "a canvas")
         .add(" in a session on a device yet, whose step has no logits to read again: use a session "
              "on the host")
@@ -80,7 +80,7 @@ struct answer_block {
            1;
   }
 
-  /// Writes what the memory of this block has to contain to `base`, zeroes of as many bytes.
+  /// Writes what the memory of this block has to contain to `base`, which has zeroes of this size.
   void write(std::byte* base,
              unmask::detail::constrained_answer& answer,
              const model_info& model,

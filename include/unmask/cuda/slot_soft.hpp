@@ -90,7 +90,7 @@ class slot_soft {
   [[nodiscard]] std::span<const token_probability> entries(index_t slot) const {
     return {at(slot).masked.data(), at(slot).masked_size};
   }
-  /// Those of positions that the step gave a token.
+  /// The entries that fetch() copied, of positions that the step gave a token.
   [[nodiscard]] std::span<const token_probability> alternatives(index_t slot) const {
     return {at(slot).committed.data(), at(slot).committed_size};
   }

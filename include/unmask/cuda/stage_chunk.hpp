@@ -71,7 +71,7 @@ UNMASK_HD void load_pairs(const auto& b, const T* from, const Take& take) {
   });
 }
 
-// The same, with -inf from `count` on. Columns after `count` are not read.
+// Loads columns, with -inf from `count` on. Columns after `count` are not read.
 template <index_t N, element T, class Take>
 UNMASK_HD void load(const auto& b, const T* from, index_t count, const Take& take) {
   if (count == warp_threads * N && holds_pairs(from)) {

@@ -52,7 +52,7 @@ inline constexpr int blocks_of_read = canonical::compares<S> || provides_v<S, st
 
 namespace detail {
 
-// True if a chunk is whole, its columns hold pairs and nothing but `edit` changes them.
+// True if a chunk is whole, its columns hold pairs and only `edit` changes them.
 template <element T>
 [[nodiscard]] UNMASK_HD bool
 is_plain(const auto& b, const row_input<T>& row, token_id excluded, index_t first, index_t count) {

@@ -69,8 +69,7 @@ UNMASK_HD void unrolled(const Body& body) {
   }
 }
 
-/// Calls body(0) ... body(Count - 1), never unrolled: for loops with shuffles, of which there are
-/// many.
+/// Calls body(0) ... body(Count - 1), never unrolled: for the many loops with shuffles.
 template <index_t Count, class Body>
 UNMASK_HD void rolled(const Body& body) {
 #if defined(__CUDA_ARCH__)

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-/// Constants that affect the speed of the kernels and never their results: those of reads from
-/// measurements on an H100, the others from the data sheets of sm_80 to sm_100.
+/// Constants that affect the speed of the kernels and never their results: the constants of reads
+/// from measurements on an H100, the others from the data sheets of sm_80 to sm_100.
 namespace UNMASK_NAMESPACE::device {
 
 /// Threads of a block that reads rows: four warps. How many blocks a multiprocessor has at a time

@@ -22,7 +22,7 @@ UNMASK_HD void write_mask(const auto& b,
   const step::slot_memory<Policy>& m = device_view.slots[from.slot];
   const step::answer_walk* const answer = device_view.answer_of(from.slot);
   const index_t position = m.read_range().first + i;
-  row_input<float> row;  // of which the address of the given mask is of interest
+  row_input<float> row;  // only the address of its given mask is used
   if (answer == nullptr || !m.status->next.active() || !detail::has_rows(m, from) ||
       !detail::row_of<stat::none>(m, batch, from, i, row)) {
     return;

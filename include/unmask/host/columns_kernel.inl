@@ -8,7 +8,7 @@ struct columns_kernel<UNMASK_SIMD> {
   using floats = simd::floats;
   static constexpr index_t width = simd::width;
 
-  // Masked columns: the argument of read_chunk() in place of a pointer. Bit `column` of the words,
+  // Masked columns: the argument of read_chunk() instead of a pointer. Bit `column` of the words,
   // counted from `allowed`, is the first column's.
   template <element T>
   struct masked {
@@ -17,7 +17,7 @@ struct columns_kernel<UNMASK_SIMD> {
     index_t column;
 
     masked operator+(index_t n) const { return {logits + n, allowed, column + n}; }
-    // Bits of so many vectors, from a multiple of them on; higher bits are undefined.
+    // Bits of the given number of vectors, from a multiple of them on; higher bits are undefined.
     template <index_t Vectors>
     [[nodiscard]] auto bits() const {
       const auto bit = static_cast<std::uint32_t>(column);

@@ -27,7 +27,7 @@ namespace UNMASK_NAMESPACE::host {
 /// Terms of the drift of a row from its predecessor, in one read of both; a null `before` counts as
 /// zeros.
 ///
-/// The bits are those of canonical::drift_of on every instruction set, as long as no sum is NaN.
+/// The bits equal canonical::drift_of on every instruction set, as long as no sum is NaN.
 /// NaN or infinity in a row makes the sums that contain it NaN or infinite. `level` must be
 /// available. Any alignment.
 /// Cost: O(columns), a kilobyte of stack, no allocation.

@@ -38,7 +38,7 @@ class task {
 ///
 /// Errors: std::invalid_argument for another concurrency().
 ///
-/// An engine can lend its own threads in five lines:
+/// An engine can pass its own threads in five lines:
 ///
 ///     struct engine_executor {
 ///       engine::pool& pool;
@@ -63,8 +63,8 @@ struct serial_executor {
   }
 };
 
-/// A reference to any executor, so that the backend is no template on its type. Does not allocate;
-/// valid as long as the executor is.
+/// A reference to any executor, so that the backend is not a template on its type. Does not
+/// allocate; valid as long as the executor is.
 class executor_ref {
  public:
   /// The calling thread only.

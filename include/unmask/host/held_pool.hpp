@@ -59,7 +59,7 @@ class held_pool {
   static constexpr index_t capacity = held_tokens::capacity;
   static constexpr index_t room = 2 * capacity + group;
 
-  // Keeps the largest keys, as many as the list holds: finds, bit by bit, a key that separates
+  // Keeps the largest keys that the list can hold: finds, bit by bit, a key that separates
   // them.
   void drop() {
     std::uint64_t least = 0;

@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE::host {
 /// several heads this is the sum over heads, which has the same order as the mean; repeat the keys
 /// of grouped heads, or add up the queries of a group first.
 ///
-/// The bits are those of canonical::drift_of on every instruction set.
+/// The bits equal canonical::drift_of on every instruction set.
 /// Cost: O(rows * columns).
 template <element T>
 void score_keys(const rows_view<T, memory::host>& keys,
@@ -48,7 +48,7 @@ class key_selector {
 
   /// Returns the kept positions outside [block.first, block.last), ascending: the int(keep *
   /// outside) of highest score, pooled as in key_eviction::pool. `scores` has one number for each
-  /// position of the sequence; those of the block are not read. Valid until the next call.
+  /// position of the sequence; the numbers of the block are not read. Valid until the next call.
   ///
   /// Ties: the lower position; NaN ranks highest.
   /// Cost: O(keys * pool).

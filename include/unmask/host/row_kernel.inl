@@ -198,7 +198,7 @@ struct row_kernel<UNMASK_SIMD> : private sums_kernel<UNMASK_SIMD> {
     canonical::draw_column(chunk, request, z, count, first, to_beat, &sums::weight_of);
   }
 
-  // Offers the columns of a chunk, the first of which is `token`, to the held columns of the row.
+  // Offers the columns of a chunk, which begins at `token`, to the held columns of the row.
   template <class Z>
   UNMASK_TARGET static void hold(held_pool& pool, Z z, index_t padded, float best, token_id token) {
     if (!(best > pool.bar())) {

@@ -14,7 +14,7 @@ struct row_target {
   index_t position = 0;
   const std::uint32_t* allowed = nullptr;
   float* excluded_logits = nullptr;
-  const std::uint32_t* given = nullptr;  ///< the host's own bitmask, of which `allowed` is a part
+  const std::uint32_t* given = nullptr;  ///< the host's own bitmask, which contains `allowed`
 };
 
 /// The rows of a step that are read with the statistics S, and where their records go.

@@ -70,8 +70,8 @@ void sweep(const staged_row& row, const tracked_logits& tracked, const Use& use)
   }
 }
 
-// Calls use(j) for at least those of `count` columns whose logit is not below least(): a group of
-// columns with none is passed over with a few vectors.
+// Calls use(j) for every one of `count` columns whose logit is not below least(), and perhaps for
+// others: a group of columns with none is passed over with a few vectors.
 template <index_t Group, class Least, class Use>
 void for_each_from(const Least& least, const float* z, index_t count, const Use& use) {
   for (index_t first = 0; first < count; first += Group) {

@@ -11,8 +11,8 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// Workspace of a sharded_session on the host in addition to that of its session: the reader of
-/// this rank's columns, and messages with a row for each row of the step.
+/// Workspace of a sharded_session on the host in addition to the workspace of its session: the
+/// reader of this rank's columns, and messages with a row for each row of the step.
 template <class Policy>
 class shard_workspace {
   using memory_type = step::slot_memory<Policy>;

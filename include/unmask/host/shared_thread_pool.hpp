@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE::host {
 /// number of sessions may have. Cost beyond a thread_pool's: a lock for each step.
 class shared_thread_pool {
  public:
-  /// As thread_pool.
+  /// Starts the threads; `threads` includes the calling one.
   explicit shared_thread_pool(index_t threads)
       : pool_(threads) {}
 
@@ -25,7 +25,7 @@ class shared_thread_pool {
     pool_.run(count, work);
   }
 
-  /// The pool of so many threads of this program, which lives as long as somebody has it.
+  /// The pool of `threads` threads of this program, which lives as long as a handle to it.
   [[nodiscard]] static std::shared_ptr<shared_thread_pool> of(index_t threads) {
     static std::mutex mutex;
     static std::map<index_t, std::weak_ptr<shared_thread_pool>> pools;

@@ -13,8 +13,8 @@ namespace UNMASK_NAMESPACE::host {
 /// The soft tokens of a slot, and the memory that they need.
 class soft_memory {
  public:
-  /// Makes room for a sequence that asks for `count` tokens of each of so many rows; the sequence
-  /// that begins next has them. Allocates if there is none.
+  /// Makes room for `count` tokens of each row of the sequence that begins next. Allocates if there
+  /// is none.
   void reserve(index_t count, index_t window) {
     const auto rows = static_cast<std::size_t>(count > 0 ? window : 0);
     rows_.resize(std::max(rows_.size(), rows));
@@ -56,7 +56,7 @@ class soft_memory {
   [[nodiscard]] std::span<const token_probability> entries() const {
     return {masked_.data(), masked_size_};
   }
-  /// Those of positions that the last step gave a token.
+  /// The entries of positions that the last step gave a token.
   [[nodiscard]] std::span<const token_probability> alternatives() const {
     return {committed_.data(), committed_size_};
   }

@@ -34,7 +34,7 @@ struct sums_kernel<UNMASK_SIMD> : columns_kernel<UNMASK_SIMD> {
     return simd::scaled(p, n);
   }
 
-  // Adds a vector of columns of which these are the bits, as canonical::sums_of does.
+  // Adds a vector of columns with these bits, as canonical::sums_of does.
   template <statistics S>
   UNMASK_TARGET __attribute__((always_inline)) static inline void add(floats t, lane_sums& s) {
     const floats n = simd::rounded(t);

@@ -10,7 +10,7 @@
 
 namespace UNMASK_NAMESPACE::host {
 
-/// A fixed number of threads, of which the calling one is the first.
+/// A fixed number of threads. The calling thread is the first of them.
 ///
 /// Workers claim pieces one at a time, spin for some microseconds after the last one, then sleep.
 /// run() does not wait for a worker that has not woken up in time, so a small job never takes

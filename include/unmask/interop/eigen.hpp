@@ -42,7 +42,7 @@ as_rows(const MapBase<Derived, ReadOnlyAccessors>& m) {
           m.outerStride()};
 }
 
-/// Stored rows of an engine: row r is that of position first + r.
+/// Stored rows of an engine: row r belongs to position first + r.
 template <class Derived>
   requires unmask::detail::eigen_rows<Derived>
 [[nodiscard]] unmask::state_view<float, unmask::memory::host> as_state(PlainObjectBase<Derived>& m,
@@ -51,7 +51,7 @@ template <class Derived>
   return {m.data(), unmask::range{first, first + rows.rows}, rows.columns, rows.stride};
 }
 
-/// The same of a map or a block, which views what can be written.
+/// Overload for a writable map or block.
 template <class Derived>
   requires unmask::detail::eigen_rows<Derived>
 [[nodiscard]] unmask::state_view<float, unmask::memory::host>

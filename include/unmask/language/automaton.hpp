@@ -28,8 +28,8 @@ struct compile_limits {
 
 /// How the strings of a language are written.
 enum class text_form : std::uint8_t {
-  utf8,         ///< As they are, in UTF-8.
-  json_string,  ///< As a JSON string with its quotes, each character in one spelling only.
+  utf8,         ///< Plain UTF-8.
+  json_string,  ///< A JSON string with its quotes, each character in one spelling only.
 };
 
 /// Why a text was not compiled.
@@ -89,7 +89,7 @@ struct automaton {
     }
     return state != dead_state && accepting[state] != 0;
   }
-  /// The same automaton as a table, of 1 kB a state. Call it for automata over bytes.
+  /// Returns the automaton as a table, of 1 kB a state. Call it for automata over bytes.
   [[nodiscard]] byte_table table() const {
     byte_table out;
     out.next.assign(256 * states(), dead_state);

@@ -35,7 +35,8 @@ using code_set = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
   return out;
 }
 
-/// All scalar values but those of a normal set. Surrogates are in no set: no text in UTF-8 has one.
+/// All scalar values that are not in a normal set. Surrogates are in no set: no text in UTF-8 has
+/// one.
 [[nodiscard]] inline code_set complement(const code_set& of) {
   code_set out;
   const auto add = [&out](std::uint32_t first, std::uint32_t last) {

@@ -33,8 +33,8 @@ struct expression_options {
 /// states, but .*a.{12} has 8,192, as any deterministic automaton of it has.
 /// Look-ahead, look-behind and word boundaries are exact, and may multiply the states.
 /// Errors: by value, with the column: look-ahead in look-behind, back references, properties of
-/// Unicode that are no general category, malformed expressions; a text that is no UTF-8; limits; an
-/// expression that matches nothing.
+/// Unicode that are not general categories, malformed expressions; a text that is not UTF-8;
+/// limits; an expression that matches nothing.
 [[nodiscard]] UNMASK_LIBRARY compiled compile_expression(std::string_view expression,
                                                          const expression_options& options = {});
 

@@ -25,7 +25,7 @@ namespace detail::languages {
 /// The tree of an expression as an automaton over code points.
 class expression_compiler {
  public:
-  /// `looks`, of a whole expression with looks, is where those of it are added; or nullptr.
+  /// `looks` receives the looks of a whole expression with looks; or nullptr.
   explicit expression_compiler(budget& left, look_around* looks = nullptr)
       : left_(left)
       , looks_(looks)

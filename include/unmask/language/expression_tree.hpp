@@ -35,14 +35,14 @@ struct expression_node {
   std::uint32_t most = 0;
   bool has_anchors = false;  ///< Whether ^, $ or a look is in it.
   bool has_looks = false;    ///< Whether a look is in it.
-  bool is_behind = false;    ///< Of a look: at what is before.
-  bool is_negated = false;   ///< Of a look: that it is not there.
+  bool is_behind = false;    ///< Whether a look is a look-behind.
+  bool is_negated = false;   ///< Whether a look is negative.
 };
 
 /// Reads an expression of ECMA-262 with flag u, as JSON Schema asks for.
 ///
 /// Unless `is_strict`, it also takes what is an error with flag u but has one meaning: escapes of
-/// characters that are no letters (\- \@), a lone { } or ], a class as the bound of a range
+/// characters that are not letters (\- \@), a lone { } or ], a class as the bound of a range
 /// ([\w-x]). Lazy quantifiers have the same language as the others.
 class expression_reader {
  public:
@@ -103,7 +103,7 @@ class expression_reader {
 
   [[nodiscard]] expression_node choice() {
     if (++levels_ > most_levels + 1) {  // the whole is the first
-      fail("groups stand in groups over " + std::to_string(most_levels) + " deep");
+      fail("groups are nested over " + std::to_string(most_levels) + " deep");
     }
     expression_node out;
     out.is = kind::choice;
@@ -414,7 +414,7 @@ class expression_reader {
     const code_set set = general_category(key);
     if (set.empty()) {
       fail("\\p{" + name +
-               "} is no general category; scripts and other properties are not supported",
+               "} is not a general category; scripts and other properties are not supported",
            begin);
     }
     return is_negated ? complement(set) : set;
@@ -511,7 +511,7 @@ class expression_reader {
     if (is_letter(code)) {
       fail("unknown escape \\" + utf8_of(code), begin);
     }
-    loose("\\" + utf8_of(code) + " is no escape", begin);
+    loose("\\" + utf8_of(code) + " is not an escape", begin);
     return code;
   }
   [[nodiscard]] expression_node escape(std::size_t begin) {
@@ -548,7 +548,7 @@ class expression_reader {
       return '\b';
     }
     if (name == 'B') {
-      fail("\\B is no character", begin);
+      fail("\\B is not a character", begin);
     }
     return escaped_character(begin, true);
   }

@@ -69,8 +69,8 @@ components(const std::vector<std::vector<std::uint32_t>>& edges, budget& left) {
 /// Rules that lead to each other are a cycle. In it a call at the end of a rule, or at its
 /// beginning, needs no stack: rules with only one of both kinds among them are a group, which is
 /// one automaton. Every other call is a copy of an automaton, and every path of such calls that
-/// comes back passes a head, of which there are as few as can be found at low cost: entering it
-/// costs a level.
+/// comes back passes a head. Entering a head costs a level, so heads are as few as can be found at
+/// low cost.
 class grammar_calls {
  public:
   grammar_calls(const std::vector<grammar_rule>& rules, budget& left)
@@ -86,14 +86,14 @@ class grammar_calls {
     find_heads();
   }
 
-  /// Whether a call of one rule in another goes on in the same automaton.
+  /// Whether a call of one rule in another continues in the same automaton.
   [[nodiscard]] bool
   is_link(std::uint32_t from, std::uint32_t to, bool is_first, bool is_last) const {
     return group_[from] == group_[to] && (is_left(from) ? is_first : is_last);
   }
   /// Whether the group of a rule has its calls at the beginning.
   [[nodiscard]] bool is_left(std::uint32_t rule) const { return is_left_[group_[rule]] != 0; }
-  /// Whether a call that is no link comes back.
+  /// Whether a call that is not a link comes back.
   [[nodiscard]] bool is_in_cycle(std::uint32_t from, std::uint32_t to) const {
     return cycle_[from] == cycle_[to];
   }

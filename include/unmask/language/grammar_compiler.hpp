@@ -140,7 +140,7 @@ class grammar_compiler {
     } else if (calls_.is_left(rule_)) {
       n.link(places_[node.rule], to);  // behind what the other rule derived
     } else {
-      n.link(from, places_[node.rule]);  // the other rule goes on to the end
+      n.link(from, places_[node.rule]);  // the other rule continues to the end
     }
     return to;
   }
@@ -176,7 +176,7 @@ class grammar_compiler {
   std::uint32_t recursion_;
   std::map<key, automaton> known_;
   std::size_t kept_ = 0;  // their states
-  // Of the group that is being built: its states, the rule, the levels that are left.
+  // The group that is being built: its states, the rule, the levels that are left.
   std::map<std::uint32_t, std::uint32_t> places_;
   std::uint32_t rule_ = 0;
   std::uint32_t levels_ = 0;
@@ -207,7 +207,7 @@ UNMASK_LIBRARY compiled compile_grammar(std::string_view grammar, const grammar_
     automaton bytes = inner::bytes_of(codes, text_form::utf8, true, left);
     if (bytes.empty()) {
       throw inner::refused(
-          "the grammar derives no text in which rules stand in themselves at most " +
+          "the grammar derives no text in which rules contain themselves at most " +
           std::to_string(options.recursion) +
           " times: give a greater `recursion`, or an alternative that ends");
     }

@@ -55,7 +55,7 @@ class grammar_reader {
     find_dotted_names();
   }
 
-  /// The rules; that of `root` is the first. Throws refused with the line and the column.
+  /// The rules; the first is `root`. Throws refused with the line and the column.
   [[nodiscard]] std::vector<grammar_rule> read(std::string_view root) {
     rules_.push_back({std::string(root), {}, false, 0});
     numbers_.emplace(root, 0);
@@ -211,7 +211,7 @@ class grammar_reader {
   }
   [[nodiscard]] grammar_node choice() {
     if (++levels_ > most_levels + 1) {  // the whole is the first
-      fail("groups stand in groups over " + std::to_string(most_levels) + " deep");
+      fail("groups are nested over " + std::to_string(most_levels) + " deep");
     }
     grammar_node out;
     out.is = kind::choice;
@@ -229,7 +229,7 @@ class grammar_reader {
         break;
       }
       grammar_node part = repeated(item());
-      // The empty text is left out, so that what stands beside it is the beginning or the end.
+      // The empty text is left out, so that its neighbour is the beginning or the end.
       if (part.is != kind::sequence || !part.parts.empty()) {
         out.parts.push_back(std::move(part));
       }
@@ -396,7 +396,7 @@ class grammar_reader {
            begin);
     }
     if (value > 0x10ffffU || (value >= 0xd800U && value <= 0xdfffU)) {
-      fail("this is no character of Unicode", begin);
+      fail("this is not a character of Unicode", begin);
     }
     return static_cast<std::uint32_t>(value);
   }

@@ -31,7 +31,7 @@ struct json_value {
   bool truth = false;
   std::uint32_t id = 0;                ///< Order of the values of a document.
   std::string text;                    ///< The digits of a number, or the characters of a string.
-  std::vector<json_value> items;       ///< Of a list, or the values of an object.
+  std::vector<json_value> items;       ///< The items of a list, or the values of an object.
   std::vector<std::string> names;      ///< [items] of an object.
   std::vector<std::uint32_t> by_name;  ///< Members in the order of their names.
 
@@ -41,7 +41,7 @@ struct json_value {
   [[nodiscard]] bool is_number() const { return is == kind::number; }
   [[nodiscard]] bool is_boolean() const { return is == kind::boolean; }
   [[nodiscard]] bool is_boolean(bool value) const { return is_boolean() && truth == value; }
-  /// The member of that name, or nullptr; also where this is no object.
+  /// The member of that name, or nullptr; also if this is not an object.
   [[nodiscard]] const json_value* find(std::string_view name) const {
     const auto at = std::lower_bound(
         by_name.begin(), by_name.end(), name, [this](std::uint32_t i, std::string_view wanted) {
@@ -109,8 +109,7 @@ class json_document_reader {
 
   json_value value(int level) {
     if (level == most_levels) {
-      reader_.fail("values may stand in values " + std::to_string(most_levels) +
-                   " deep, not deeper");
+      reader_.fail("values may be nested " + std::to_string(most_levels) + " deep, not deeper");
     }
     left_.check_positions(++count_);
     json_value out;

@@ -356,9 +356,9 @@ repeat(nfa& n, std::uint32_t from, std::uint32_t least, std::uint32_t most, cons
   return end;
 }
 
-/// Takes the empty string from a part that repeats `least` to `most` times; `least` is then 0 where
-/// it was there, and `most`, too, where nothing else was. The same language, with fewer ways to
-/// read it. The automaton is a smallest one.
+/// Takes the empty string from a part that repeats `least` to `most` times; `least` is then 0 if
+/// the part had it, and so is `most` if the part had nothing else. The same language, with fewer
+/// ways to read it. The automaton is a smallest one.
 inline void drop_empty(automaton& part, std::uint32_t& least, std::uint32_t& most) {
   if (!part.empty() && part.accepting[part.start] != 0) {
     least = 0;
@@ -380,7 +380,7 @@ inline void drop_empty(automaton& part, std::uint32_t& least, std::uint32_t& mos
   return determiniser(n, final, left, any).run_from(start);
 }
 
-/// The same, smallest.
+/// Like determinise(), smallest.
 [[nodiscard]] inline automaton smallest(const nfa& n,
                                         std::uint32_t start,
                                         std::uint32_t final,

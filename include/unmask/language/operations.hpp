@@ -146,7 +146,7 @@ class grouped {
   return out;
 }
 
-/// Classes of symbols: those of one class lead from each state to the same state.
+/// Classes of symbols: the symbols of one class lead from each state to the same state.
 class symbol_classes {
  public:
   explicit symbol_classes(const automaton& a, budget& left) {
@@ -193,7 +193,7 @@ class symbol_classes {
   }
 
   [[nodiscard]] std::size_t count() const { return count_; }
-  /// Calls use(class) for those of a run; one may come several times.
+  /// Calls use(class) for the classes of a run; one may come several times.
   void for_each(const run& r, const auto& use) const {
     for (std::size_t i = at(r.first); i < bounds_.size() && bounds_[i] <= r.last; ++i) {
       use(class_[i]);
@@ -244,7 +244,7 @@ class symbol_classes {
     }
   }
   const grouped into(states, moves, [](const move& m) { return m.to; });
-  // Blocks of states are runs of `elements`; those that are marked stand first.
+  // Blocks of states are runs of `elements`; the marked ones are first.
   std::vector<std::uint32_t> elements(states);
   std::vector<std::uint32_t> place(states);
   std::vector<std::uint32_t> block_of(states, 0);
@@ -405,7 +405,7 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
 }
 
 /// The smallest automaton of states that functions make: step(state, symbol) changes a state and
-/// returns whether the symbol may stand there, accepts(state) whether a string may end.
+/// returns whether the symbol is allowed there, accepts(state) whether a string may end.
 /// `State` has an order.
 template <class State, class Step, class Accepts>
 [[nodiscard]] automaton explore(const State& start,

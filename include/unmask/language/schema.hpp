@@ -15,9 +15,9 @@ struct schema_options {
   /// The space behind [ { , and : and in front of ] } , and :, an expression of spaces, tabs, line
   /// feeds and carriage returns. "" for none; "[ \n]*" for any number of blanks and line feeds.
   std::string_view whitespace = " ?";
-  /// Values of any kind are lists and objects so many levels deep, where a schema says nothing.
+  /// The depth of lists and objects in values of any kind, where the schema has no rule.
   std::uint32_t any_depth = 2;
-  /// A schema that refers to itself is entered so many times, one in the other.
+  /// A schema that refers to itself is entered this number of times, one in the other.
   std::uint32_t recursion = 3;
   /// Length of the longest answer in bytes, or 0 if it is not known: bounds that no such answer can
   /// reach are left out.
@@ -43,7 +43,7 @@ struct schema_options {
 ///
 /// Every text of the automaton obeys the schema: each keyword is kept, or the schema is refused
 /// with its place. Some texts that obey are left out, all of them named in language/README.md:
-/// members of `properties` stand in the order of the schema and in front of others, each character
+/// members of `properties` are in the order of the schema and before others, each character
 /// has one spelling, a number with bounds has no exponent, recursion ends somewhere.
 ///
 /// Cost: a millisecond for most; that of the automaton in general.

@@ -16,8 +16,8 @@
 
 namespace UNMASK_NAMESPACE::detail::languages {
 
-/// One alternative of a schema: values of some kinds, each with what holds for it. What stands
-/// below, in items and members, stays a conjunction of schemas.
+/// One alternative of a schema: values of some kinds, each with what holds for it. Schemas below,
+/// of items and members, stay a conjunction.
 struct value_case {
   static constexpr std::uint64_t no_bound = schema_document::no_bound;
 
@@ -39,7 +39,7 @@ struct value_case {
     std::vector<std::pair<shared_automaton, conjunction>> ways;
     std::vector<std::string> missing;
   };
-  /// Items from an index on that obey: so many.
+  /// The number of items from an index on that obey.
   struct some_items {
     std::uint64_t from = 0;
     conjunction obeys;
@@ -718,8 +718,8 @@ class schema_cases : public schema_check {
       for (const char* beside :
            {"allOf", "anyOf", "oneOf", "if", "$ref", "$dynamicRef", "contains", "not"}) {
         if (s.find(beside) != nullptr) {
-          document_.refuse(&x,
-                           std::string("is not kept beside ") + beside + " where it must not hold");
+          document_.refuse(
+              &x, std::string("is not kept together with ") + beside + " where it must not hold");
         }
       }
     }
@@ -860,8 +860,8 @@ class schema_cases : public schema_check {
                                  "dependentSchemas",
                                  "additionalProperties"}) {
         if (s.find(beside) != nullptr) {
-          document_.refuse(&x,
-                           std::string("is not kept beside ") + beside + " where it must not hold");
+          document_.refuse(
+              &x, std::string("is not kept together with ") + beside + " where it must not hold");
         }
       }
     }

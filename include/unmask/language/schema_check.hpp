@@ -295,7 +295,7 @@ class schema_check : public schema_texts {
              (most == nullptr || count <= document_.count(*most));
     }
     if (k == "unevaluatedItems") {
-      document_.refuse(&x, "is not kept beside constant lists");
+      document_.refuse(&x, "is not kept together with constant lists");
     }
     return true;
   }
@@ -337,7 +337,7 @@ class schema_check : public schema_texts {
       return true;
     }
     if (k == "unevaluatedProperties") {
-      document_.refuse(&x, "is not kept beside constant objects");
+      document_.refuse(&x, "is not kept together with constant objects");
     }
     const json_value* const properties = s.find("properties");
     const json_value* const patterns = s.find("patternProperties");

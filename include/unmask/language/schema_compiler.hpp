@@ -20,8 +20,8 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::languages {
 
-/// The cases of schemas as automata over bytes: each conjunction is one automaton, in which those
-/// of items and members are copied.
+/// The cases of schemas as automata over bytes: each conjunction is one automaton with copies of
+/// the automata of items and members.
 class schema_compiler : public schema_cases {
  public:
   schema_compiler(schema_document& document, const language::schema_options& options)
@@ -48,7 +48,7 @@ class schema_compiler : public schema_cases {
           for (std::uint32_t c = r.first; c <= r.last; ++c) {
             if (c != ' ' && c != '\t' && c != '\n' && c != '\r') {
               throw refused("it has " + json_string_of(utf8_of(c)) +
-                            ", which is no white space of JSON");
+                            ", which is not white space of JSON");
             }
           }
         }
@@ -117,7 +117,7 @@ class schema_compiler : public schema_cases {
 
   static constexpr const char* any_number = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?";
 
-  // Values of any kind, so many levels deep.
+  // Values of any kind, of the given depth.
   [[nodiscard]] shared_automaton any_value(std::uint32_t depth) {
     const auto known = any_.find(depth);
     if (known != any_.end()) {
@@ -207,7 +207,7 @@ class schema_compiler : public schema_cases {
       return known->second;
     }
     if (open_.size() > most_levels) {
-      document_.refuse(all[0].schema, "values stand in values over 64 deep");
+      document_.refuse(all[0].schema, "values are nested over 64 deep");
     }
     open_.emplace_back(all, turns);
     shared_automaton out =
@@ -546,7 +546,8 @@ class schema_compiler : public schema_cases {
     }
     return false;
   }
-  // Adds what patterns and the schema of other members ask of a name; false if it may not stand.
+  // Adds what patterns and the schema of other members ask of a name; false if the name is not
+  // allowed.
   [[nodiscard]] bool
   may_stand(const value_case& c, const std::string& name, conjunction& all, schema_ptr at) {
     for (const auto& [p, obeys_it] : c.by_pattern) {
@@ -776,7 +777,7 @@ class schema_compiler : public schema_cases {
       if ((there & w.first) == 0) {
         open.push_back(&w);
       } else if (may_repeat) {
-        // Of members with one name the last counts: it may not undo the witness.
+        // The last of several members with one name counts: it may not undo the witness.
         add(always, w.second);
       }
     }

@@ -56,7 +56,7 @@ class schema_document {
   [[nodiscard]] schema_ptr root() const { return &root_; }
   /// The schema `true`.
   [[nodiscard]] schema_ptr anything() const { return &true_; }
-  /// Whether $ref stands alone, and `id` and `items` mean what they did.
+  /// Whether $ref excludes other keywords, and `id` and `items` mean what they did.
   [[nodiscard]] bool is_old() const { return is_old_; }
   [[nodiscard]] budget& left() const { return left_; }
 
@@ -163,7 +163,7 @@ class schema_document {
   /// A count of more digits than are read.
   static constexpr std::uint64_t many = no_bound - 2;
 
-  /// Whether a keyword is an annotation, or is read by the one that it stands beside.
+  /// Whether a keyword is an annotation, or is read together with another keyword.
   [[nodiscard]] static bool says_something(std::string_view keyword) {
     static constexpr std::string_view keywords[] = {
         "$ref",
@@ -423,7 +423,7 @@ class schema_document {
                              : pointer[0] == '/' ? pointed(*to, pointer)
                                                  : anchored(*to, pointer, reference);
     if (found == nullptr) {
-      refuse(&reference, json_string_of(text.substr(0, 60)) + " is no place in this schema");
+      refuse(&reference, json_string_of(text.substr(0, 60)) + " is not a place in this schema");
     }
     return found;
   }

@@ -136,7 +136,7 @@ class schema_texts {
     }();
     return all;
   }
-  /// Texts with a match of an expression, which stands at `at`.
+  /// Texts with a match of the expression at `at`.
   [[nodiscard]] shared_automaton pattern(schema_ptr at, const std::string& expression) {
     shared_automaton& known = patterns_[expression];
     if (known == nullptr) {

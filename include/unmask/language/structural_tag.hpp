@@ -21,10 +21,10 @@ namespace UNMASK_NAMESPACE::language {
 /// Takes the older form, {"structures", "triggers"}, and the newer one, {"format": {...}}, with the
 /// formats const_string, json_schema, grammar, regex, any_text, sequence, or, optional, plus, star,
 /// repeat, tag, triggered_tags, tags_with_separator and dispatch. Free text ends at the first
-/// trigger in it, and has neither `excludes` nor the end of the tag that it stands in. A member
+/// trigger in it, and has neither `excludes` nor the end of the tag around it. A member
 /// that is null is not there.
 ///
-/// `options` are those of the schemas; `recursion` holds for grammars, too.
+/// `options` are the options of schemas; `recursion` also holds for grammars.
 ///
 /// Cost: that of the automaton.
 /// Errors: by value, with the place as a JSON pointer: formats and bounds of tokens, which are no

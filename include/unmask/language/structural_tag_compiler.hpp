@@ -43,7 +43,7 @@ namespace detail::languages {
   return out + (v.is_list() ? "]" : "}");
 }
 
-/// A structural tag as one automaton over bytes, in which those of its parts are copied.
+/// A structural tag as one automaton over bytes, with copies of the automata of its parts.
 class structural_tag_compiler {
  public:
   structural_tag_compiler(const language::schema_options& options, budget& left)
@@ -83,7 +83,7 @@ class structural_tag_compiler {
  private:
   using texts = std::vector<std::string>;
 
-  // A value and where it stands.
+  // A value and its place.
   struct place {
     std::string pointer;
     const json_value& value;
@@ -132,7 +132,7 @@ class structural_tag_compiler {
     for (const std::string& name : of.value.names) {
       check(of.at(name),
             std::find(known.begin(), known.end(), name) != known.end(),
-            "is no member that is known here");
+            "is not a known member");
     }
   }
   static place required(const place& of, const std::string& name) {
@@ -167,7 +167,7 @@ class structural_tag_compiler {
     }
     return out;
   }
-  // A count, or no bound where -1 stands and may.
+  // A count, or no bound for -1, where that is allowed.
   static std::uint32_t number(const place& at, bool may_be_open) {
     const std::string& digits = at.value.text;
     if (may_be_open && at.value.is_number() && digits == "-1") {
@@ -273,7 +273,7 @@ class structural_tag_compiler {
       return separated(at, from);
     }
     refuse(at.at("type"),
-           "is no format that is known here, got " + json_string_of(type) +
+           "is not a known format, got " + json_string_of(type) +
                "; tokens are not texts, and have none");
   }
   std::uint32_t repeated(const place& content,
@@ -290,7 +290,7 @@ class structural_tag_compiler {
     drop_empty(part, least, most);
     return repeat(nfa_, from, least, most, [&](std::uint32_t before) { return put(part, before); });
   }
-  // Members stand in the order of the schema, with `any_order`, too, and the options have at most
+  // Members are in the order of the schema, also with `any_order`, and the options have at most
   // one blank.
   std::uint32_t schema(const place& at, std::uint32_t from) {
     members(at, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"});

@@ -221,7 +221,7 @@ class text_bytes {
   std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, hash_of_numbers> states_;
 };
 
-/// The same language as bytes, smallest.
+/// Returns the language of `codes` over bytes, smallest.
 [[nodiscard]] inline automaton
 bytes_of(const automaton& codes, text_form form, bool has_unicode_escapes, budget& left) {
   return text_bytes(codes, form, has_unicode_escapes, left).run_all();

@@ -175,6 +175,20 @@ class argument_values {
     throw policy_text_error(text_, at.column, problem);
   }
 
+  // The upper bound of a whole number, for one that is above it and above all else in its range.
+  static std::string too_large(const part_argument& a, const value_text& from) {
+    const bool is_above = (a.kind == knob_kind::whole || a.kind == knob_kind::token) &&
+                          from.is == value_text::kind::number && from.number > double{no_token} &&
+                          a.range.holds(from.number);
+    return is_above ? " and at most " + std::to_string(no_token) : "";
+  }
+  // A decimal comma divides a number into two arguments; the second may be a flag.
+  static std::string hint(const part_argument& a, const value_text& from) {
+    return a.kind == knob_kind::flag && from.is == value_text::kind::number
+               ? ": numbers have a decimal point, such as 0.9"
+               : "";
+  }
+
   void convert(const part_argument& a, const value_text& from, read_value& to) const {
     const auto check = [&](bool holds) {
       if (!holds) {
@@ -184,7 +198,8 @@ class argument_values {
         refuse(from,
                std::string(a.name) + of + " must be " +
                    (from.is != value_text::kind::number && is_real ? "a number " : "") +
-                   rule_text(a) + ", got " + detail::plain_or_quoted(from.text));
+                   rule_text(a) + too_large(a, from) + ", got " +
+                   detail::plain_or_quoted(from.text) + hint(a, from));
       }
     };
     const auto is_whole = [](double x, double most) {

@@ -68,7 +68,7 @@ class commit_rule_expression : public commit_rule_family {
   static constexpr index_t counters = 4;  ///< Most at_most.
   static constexpr statistics required = named_statistics | commit_rule_family::required;
 
-  /// `text_index` is the part's place among those of the policy as written, -1 if not known.
+  /// `text_index` is the part's place in the policy as written, -1 if not known.
   void push(const auto& operand, index_t text_index = -1) {
     commit_rule_family::push(operand, text_index);
     postfix_[length_++] = operation::operand;

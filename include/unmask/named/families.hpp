@@ -70,8 +70,7 @@ using cache_family = family_of_stage<part_stage::cache,
 using eviction_family = family<1, family_states::shared, key_eviction>;
 
 /// The logits processors together track at most `most_tracked` tokens at a position, trace_credit
-/// and adaptive_credit, of which there is one at most, not counted; and probe at most
-/// `most_probed`.
+/// and adaptive_credit (at most one of them) not counted; and probe at most `most_probed`.
 struct logits_processor_sizes {
   static constexpr index_t most_tracked = 128;
   static constexpr index_t most_probed = 16;

@@ -35,7 +35,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail {
 
-// The contents of a regular file of at most so many MB: a pipe or a device is never opened.
+// The contents of a regular file of at most 16 MB: a pipe or a device is never opened.
 [[nodiscard]] inline std::string contents_of_file(const std::string& name, std::size_t most_mb) {
   struct ::stat about = {};
   const auto demand = [](bool holds, const std::string& problem) {

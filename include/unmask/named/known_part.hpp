@@ -29,7 +29,7 @@ struct part_argument : knob_text {
 
 class argument_values;
 
-/// A part of which policies can be composed by name.
+/// A part that a policy text can name.
 struct known_part {
   std::string_view name;
   part_stage stage = part_stage::ranking;

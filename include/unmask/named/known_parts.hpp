@@ -8,7 +8,7 @@ namespace UNMASK_NAMESPACE {
 
 namespace detail::table {
 
-/// The parts of a list; a user-defined one of several stages is in that of its stage_of().
+/// The parts of a list; a user-defined part of several stages is in the list of its stage_of().
 template <part_stage S, class T>
 struct named_at {
   using type = type_list<T>;
@@ -20,8 +20,8 @@ struct named_at<S, of_stage<S, P>> {
 template <part_stage S, class... T>
 typename joined<typename named_at<S, T>::type...>::type at_home(type_list<T...>);
 
-/// True for the name of a user-defined part of which a policy has one at most: a commit rule whose
-/// state an expression would have once for both.
+/// True for the name of a user-defined part that a policy may have only once: a commit rule with
+/// state, which two uses in an expression would share.
 template <class... Own>
 [[nodiscard]] constexpr bool has_one_place([[maybe_unused]] std::string_view name,
                                            type_list<Own...>) {
@@ -52,7 +52,7 @@ using all_parts = typename joined<
 /// Names of commit rules that are made of commit rules.
 inline constexpr std::string_view joining[] = {"any_of", "all_of", "at_most"};
 
-/// True if a name stands for something else than one part of a list, which has it.
+/// True if a name means something else than one part of a list with this name.
 template <class... P>
 [[nodiscard]] consteval bool is_taken(std::string_view name, type_list<P...>) {
   bool taken = name == "replay" || ((label_of<P>().name == name ? 1 : 0) + ... + 0) > 1;

@@ -25,7 +25,7 @@ has_argument(std::span<const known_part> known, const part_text& written, std::s
   return part != known.end() && with_name(part->arguments, name) != part->arguments.end();
 }
 
-// Names the arguments that are given by place, as far as the part has so many.
+// Names the arguments that are given by place, up to the number that the part has.
 inline void name_arguments(std::span<const known_part> known, part_text& written) {
   const auto part = with_name(known, written.name);
   if (part == known.end()) {

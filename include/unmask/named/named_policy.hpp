@@ -74,14 +74,14 @@ using parts_by_name = member_list<&named_parts::ranking,
 
 }  // namespace detail
 
-/// A policy whose parts are chosen at run time: that of a text. One type for all of them, trivially
+/// A policy whose parts are chosen at run time, by a text. One type for all of them, trivially
 /// copyable, so that sequences of one session may have different ones, on the host and on a device.
 ///
 /// A stage whose part the text does not name is idle: it costs a test (step/active.hpp). Rows are
 /// read by the kernel of the statistics that the policy needs.
 ///
-/// State: that of the parts that the text names; on the host a slot has no more than its sequences
-/// needed so far.
+/// State: the state of the parts that the text names; on the host a slot has no more than its
+/// sequences needed so far.
 struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::types> {
   using named_parts::stops;
   static constexpr bool varies = true;
@@ -89,7 +89,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   using row_kinds = statistics_list<named_statistics | stat::sampled,
                                     named_statistics | stat::sampled | stat::kept,
                                     required>;
-  /// The same on a device, and plain rows without a draw, with all statistics or only the
+  /// These kinds on a device, and plain rows without a draw, with all statistics or only the
   /// confidence, which it reads faster.
   using device_reads = row_reads<row_read{named_statistics | stat::sampled},
                                  row_read{named_statistics | stat::sampled | stat::kept},
@@ -115,7 +115,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   [[nodiscard]] UNMASK_HD index_t row_kind() const {
     return commit_rule.any_does<&part_traits::compares>() ? 2 : truncation.truncates_now() ? 1 : 0;
   }
-  /// The statistics that the parts read, but for those of a draw.
+  /// The statistics that the parts read, without the statistics of a draw.
   [[nodiscard]] statistics required_now() const {
     return required_by(std::make_index_sequence<part_total>{});
   }
@@ -129,7 +129,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
                                                                                   : 5;
   }
 
-  /// The same policy for a model: a canvas draws from its vocabulary.
+  /// Returns the policy for a model: a canvas draws from its vocabulary.
   [[nodiscard]] named_policy of_model(const model_info& model) const {
     named_policy p = *this;
     if (schedule.holds<canvas>()) {
@@ -187,8 +187,8 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
 static_assert(std::is_trivially_copyable_v<named_policy>);
 
 /// A complete method with one name: an abbreviation of a text. It takes the arguments of that text:
-/// by place those of its first part, the commit rule; by name those of the first part that has one
-/// of that name.
+/// by place the arguments of its first part, the commit rule; by name those of the first part with
+/// an argument of that name.
 struct known_method {
   std::string_view name;   ///< as in unmask::methods
   std::string_view about;  ///< description in one line
@@ -205,8 +205,8 @@ struct known_model {
   index_t answer_length = 0;       ///< positions that are decoded by default
   bool whole_blocks = false;       ///< the sequence ends with a whole block: shape_of()
   index_t beyond = 0;              ///< positions decoded right of the answer: shape_of()
-  token_id mask_token = no_token;  ///< no_token: none, or that of the tokenizer
-  /// EOS tokens, the first that of model_info; no_token: no further one, or those of the tokenizer.
+  token_id mask_token = no_token;  ///< no_token: none, or the tokenizer's
+  /// EOS tokens, the first for model_info; no_token: no further one, or the tokenizer's.
   std::array<token_id, 3> eos_tokens = {no_token, no_token, no_token};
   index_t logits_shift = 0;  ///< as model_info
   /// The released code does not bar the mask token, which has a share of the probabilities and may

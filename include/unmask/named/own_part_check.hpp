@@ -168,7 +168,7 @@ consteval void check_own_part() {
   static_assert(commits && stages_by_name<P>() == 1 ? compared_by_name.contains(P::required)
                                                     : read_by_name.contains(P::required),
                 "a part of UNMASK_OWN_PARTS reads confidence, margin, entropy, second_moment or "
-                "top3_mass, and a commit rule that is nothing else also drift or divergence");
+                "top3_mass, and a commit rule without other stages also drift or divergence");
   static_assert(has_no_state || stages_by_name<P>() <= 1,
                 "a part of UNMASK_OWN_PARTS with functions of several stages keeps no state, "
                 "unless it is a commit rule with filter(), process() or stop(): write a part for "

@@ -22,7 +22,8 @@ template <class... T>
 typename joined<std::conditional_t<is_with_temperature<T>, type_list<>, type_list<T>>...>::type
     but_with_temperature(type_list<T...>);
 using rankings = decltype(but_with_temperature(ranking_family::list{}));
-/// Those of a list that have a name: all but the replay of a trace, which is read with its file.
+/// The parts of a list that have a name: all but the replay of a trace, which is read with its
+/// file.
 template <class... T>
 typename joined<std::conditional_t<std::is_same_v<T, replayed_commits> ||
                                        std::is_same_v<T, replayed_schedule> ||
@@ -52,7 +53,7 @@ inline constexpr std::string_view features = "hidden|input|query|key|value";
   return sum;
 }
 
-// Adds a part of which a policy has one at most.
+// Adds a part that a policy may have only once.
 template <class P>
 void push_only(auto& list, values v, const P& part, index_t text_index) {
   bool there = list.template holds<P>();
@@ -60,7 +61,7 @@ void push_only(auto& list, values v, const P& part, index_t text_index) {
   list.push(part, text_index);
 }
 
-// Stores a part of which a policy has one at most.
+// Stores a part that a policy may have only once.
 template <class P>
 void put_only(placed<P>& place, parts p, values v, const P& part) {
   bool there = place.text_index >= 0;

@@ -34,7 +34,7 @@ namespace detail {
   return quote + (at < text.size() ? "...'" : "'");
 }
 
-// The same as it is written, without quotation marks, if it is short and on one line.
+// Returns the text without quotation marks if it is short and on one line, otherwise quoted().
 [[nodiscard]] inline std::string plain_or_quoted(std::string_view text) {
   std::string quote = quoted(text);
   const bool is_plain = text.size() <= 100 && quote.size() == text.size() + 2;

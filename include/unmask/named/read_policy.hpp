@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 /// Every method that has a name. Its policy is that of unmask::methods with the published values;
 /// for other values write the parts. A text may continue after a method, as in "es_dllm +
 /// stop_at_eos". OSDT's argument is the file of a profile, written by save_profile(); without one
-/// it decodes the sequence of which a threshold_calibrator makes the profile.
+/// it decodes the sequence from which a threshold_calibrator makes the profile.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_method> known_methods();
 
 /// Every released model that has a word, such as "model:llada2_1": its policy, and the numbers that
@@ -28,14 +28,14 @@ namespace UNMASK_NAMESPACE {
 [[nodiscard]] UNMASK_LIBRARY const known_model* find_model(std::string_view word);
 
 /// The word for a model: `type` is the `model_type` of its configuration or the architecture of its
-/// GGUF file, `checkpoint` the name of its weights, which tells apart those of one type. Capital
+/// GGUF file, `checkpoint` the name of its weights, which tells models of one type apart. Capital
 /// and small letters are the same, and so are '-' and '_'. Null for a type that no model has.
 [[nodiscard]] UNMASK_LIBRARY const known_model* model_of(std::string_view type,
                                                          std::string_view checkpoint = {});
 
 /// The shape of a sequence for a model: with `answer_length` positions, 0 for its own number, in
 /// its blocks. If the model decodes whole blocks, the sequence ends with one, at a multiple of the
-/// block length: tokens right of prompt_length + answer_length are no part of it. Some models
+/// block length: tokens right of prompt_length + answer_length are not part of it. Some models
 /// decode positions beyond the answer. Errors: std::invalid_argument for a negative number, or a
 /// sequence longer than max_length.
 [[nodiscard]] UNMASK_LIBRARY sequence_shape shape_of(const known_model& model,
@@ -48,20 +48,20 @@ namespace UNMASK_NAMESPACE {
 /// Reads a composition from text, such as "trace_credit + threshold(0.9)" or "by_entropy +
 /// any_of(entropy_bound(0.1), tokens_per_step(2)) + temperature(0.7) + stop_at_eos".
 ///
-/// Names and arguments are those of known_parts(); arguments are given by place, by name, or first
+/// Names and arguments are in known_parts(); arguments are given by place, by name, or first
 /// by place and then by name. Exactly one commit rule, where any_of(...) and all_of(...) combine
 /// several and at_most(count, rule) limits one; at most one ranking (default: by_confidence),
-/// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method stands
-/// for its parts: known_methods(). Parts of one stage apply in written order; temperature precedes
-/// a canvas.
+/// schedule (default: semi_autoregressive), cache, draw and lookahead. The name of a method means
+/// its parts: known_methods(). Parts of one stage apply in written order; temperature precedes a
+/// canvas.
 ///
 /// Errors: policy_text_error naming the part, the argument, its value, the rule and the column.
 /// Host only; allocates.
 ///
 /// A file is opened only for a text that names one, calibrated_threshold("profile.json"), and read
 /// in the call, by `files`: a regular file, of at most 16 MB. A host that accepts texts from others
-/// passes no_files, or a function that reads elsewhere. A missing file, or one that is no profile,
-/// is an error of the text, too, which does not quote the file.
+/// passes no_files, or a function that reads elsewhere. A missing file, or one that is not a
+/// profile, is also an error of the text, which does not quote the file.
 [[nodiscard]] UNMASK_LIBRARY named_policy read_policy(std::string_view text,
                                                       const file_source& files = contents_of_file);
 
@@ -271,7 +271,7 @@ class policy_reader {
       if (find_method(written.name)) {
         fail(written.column,
              "any_of, all_of and at_most are of commit rules, got " + std::string(written.name) +
-                 " (method): write the parts that it stands for");
+                 " (method): write its parts instead");
       }
       const known_part& part = find(written);
       if (part.stage != part_stage::commit_rule) {
@@ -306,7 +306,7 @@ class policy_reader {
     }
   }
 
-  // Reads at_most(count, rule), which counts as a part before those of the rule.
+  // Reads at_most(count, rule), which counts as a part before the parts of the rule.
   void limit(const part_text& written) {
     const std::vector<argument_text>& a = written.arguments;
     if (a.size() != 2 || !(a[0].name.empty() || a[0].name == "count") || !a[1].name.empty() ||

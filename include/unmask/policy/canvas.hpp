@@ -15,18 +15,18 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The temperature falls from `hottest` to `coldest` + (hottest - coldest) / steps. The sequence
 /// ends when the most probable tokens have stayed the same for `stable_steps` steps and the mean
-/// entropy is below `certain` nats, or after `steps` steps. Goes with by_entropy and entropy_bound.
-/// With `absorbing` a position that the commit rule has accepted is absorbed: it keeps its token
-/// from step to step, is no candidate any more, and the sequence also ends when all are absorbed;
-/// the answer has, there too, the most probable tokens of the last step. Without `draws` tokens are
-/// the most probable ones.
+/// entropy is below `certain` nats, or after `steps` steps. Combines with by_entropy and
+/// entropy_bound. With `absorbing` a position that the commit rule has accepted is absorbed: it
+/// keeps its token from step to step and is no longer a candidate. The sequence also ends when all
+/// are absorbed; the answer has the most probable tokens of the last step, also at absorbed
+/// positions. Without `draws` tokens are the most probable ones.
 ///
 /// Models of this kind have no mask token: set model_info::mask_token to any token and
 /// suppress_mask to false. A position whose row was never valid ends with the token that an invalid
 /// row commits elsewhere, at log-probability -inf; otherwise a position with an invalid row keeps
 /// the token of its last valid row.
 ///
-/// Range: steps >= 1, least_temperature <= coldest <= hottest, stable_steps >= 0, where 0 is no
+/// Range: steps >= 1, least_temperature <= coldest <= hottest, stable_steps >= 0, where 0 means no
 /// condition, certain >= 0, where 0 is never reached, vocab >= 1: the number of tokens that random
 /// tokens are drawn from. Reads stat::entropy, sampled.
 /// State: 8 bytes a position.

@@ -12,8 +12,8 @@ namespace UNMASK_NAMESPACE {
 /// draft 1 is the sequence with the best `tokens` of them placed, draft j the one before it with
 /// the next `tokens`. The next pass runs the sequence and its drafts, in one batch. The step is
 /// decided from the rows of the sequence itself; if its commits lead to the state of a draft, that
-/// state has been run, and the next step is decided at once from its rows. So it goes on until a
-/// step leads to a state that is no draft.
+/// state has been run, and the next step is decided at once from its rows. This repeats until a
+/// step leads to a state that is not a draft.
 ///
 /// Every step is the one that a decode without drafts takes: the tokens are the same, whatever the
 /// model, the ranking, the commit rule, the schedule and the cache, and the passes never more.
@@ -25,15 +25,15 @@ namespace UNMASK_NAMESPACE {
 /// what is certain: drafts of another size are rarely reached. A pass runs up to 1 + branches
 /// sequences, so drafts pay where a pass of several costs little more than one of one.
 ///
-/// With `partial` a step commits no more than the largest draft of which it commits every token,
+/// With `partial` a step commits no more than the largest draft that it would commit completely,
 /// and the next step is decided from the rows of that draft: the rule of the release for rules that
 /// commit several tokens. The tokens may then be others than without drafts.
 ///
 /// Range: branches in [0, session_capacity::branches]; tokens in [1, 16]. The drafts of a pass have
 /// 32 tokens together at most; those that would have more are not run.
 /// Ties: as the ranking. A candidate that a part ranks last or rejects is not drafted.
-/// State: 3 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps.
-/// Does not go with parts that rewrite committed tokens, draw tokens, store tokens between steps
+/// State: 3 KB a slot. Cost: O(scored positions) a step, and the decisions of the steps. Does not
+/// combine with parts that rewrite committed tokens, draw tokens, store tokens between steps
 /// (trace_credit) or skip positions at layers, with constraints, nor with lookahead.
 /// Example: `tokens_per_step + drafts(1)`, rows a90 b80 c70: `a__` `abc`.
 /// Source: S. Wu and J. Zhang, Free Draft-and-Verification: toward lossless parallel decoding for

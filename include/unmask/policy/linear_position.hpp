@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// with i the index of the position in its block of B positions, and b the base
 /// min(-c ln(f + 1e-9), alpha) of position_frequency, brought to [0, 1] by the lowest and the
-/// highest base of the block's positions. Committed positions count, too: with their token's
+/// highest base of the block's positions. Committed positions also count: with their token's
 /// frequency and the confidence of their row's best token. A range below 1e-9 counts as 1e-9.
 ///
 /// Range: lambda in [0, 1]; alpha > 0, in nats; rest and frequencies in [0, 1]. Reads

@@ -29,7 +29,7 @@ namespace detail {
 }  // namespace detail
 
 /// Left positions first, and of two tokens the one that is surer and less common in text: the order
-/// is that of
+/// follows
 ///
 ///     e^(-lambda i) min(-c ln(f + 1e-9), alpha)
 ///

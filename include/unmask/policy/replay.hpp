@@ -118,7 +118,7 @@ struct replay {
                    "replayed by named_policy::replaying()");
     check_trace(g, m);
   }
-  /// The same for a trace in which text may move.
+  /// Like check(), for a trace in which text may move.
   void check_trace(const sequence_shape& g, const model_info& m) const {
     const sequence_shape& t = trace.shape;
     check_argument(trace.steps != nullptr, "replay::trace", "none", "the view of a replay_table");

@@ -10,7 +10,7 @@ namespace UNMASK_NAMESPACE {
 /// Ends a sequence once an EOS token and every position left of it are committed. Positions after
 /// it that are still masked become the EOS token without a forward pass, also between committed
 /// ones; sequence_report::answer_end is the position after the first EOS token. With `whole_block`
-/// all positions of the token's block must be committed, too.
+/// all positions of the token's block must also be committed.
 ///
 /// Reads the answer only, not the prompt, and with constraints nothing left of the last field,
 /// where an EOS token pads another field or is free text.
@@ -33,7 +33,7 @@ struct stop_at_eos {
     check_argument(m.eos_token != no_token,
                    "model_info::eos_token",
                    "no_token",
-                   "a token where a policy has stop_at_eos, which would else never stop");
+                   "a token if a policy has stop_at_eos, which would otherwise never stop");
   }
 
   UNMASK_HD ending stop(const sequence_view& q, auto& context) const {
@@ -58,14 +58,14 @@ static_assert(delimiting<stop_at_eos>);
 /// committed: ending::stop_tokens. For several stop sequences use several parts.
 ///
 /// The match may cross blocks and may contain tokens that the caller gave (fixed slots), but not
-/// those of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
-/// sequence_report::answer_end is the position after the match. Tokens committed after it stay
-/// but are no part of the answer. Positions still masked become the EOS token if the model has one,
+/// tokens of the prompt. A match that ends before `min_tokens` tokens of the answer never counts.
+/// sequence_report::answer_end is the position after the match. Tokens committed after it stay but
+/// are not part of the answer. Positions still masked become the EOS token if the model has one,
 /// and sequence_report::committed_prefix is then the length of the sequence; without one they stay
 /// masked, and it is the first masked position. With constraints, a match whose EOS token is left
 /// of the last field does not count.
 ///
-/// The stop sequence is formed by those of the first `count` of the `Length` tokens that are given,
+/// The stop sequence is formed by the given ones among the first `count` of the `Length` tokens,
 /// at least one and without a gap; tokens that a policy rewrites are compared again.
 /// Range: count in [1, Length], tokens >= 0, min_tokens >= 0.
 /// Cost: at most O(newly committed * count) a step.
@@ -144,7 +144,7 @@ struct stop_sequence {
     return given;
   }
 
-  // The same for matches whose last token is at position `from` or after it.
+  // Overload for matches whose last token is at position `from` or after it.
   [[nodiscard]] UNMASK_HD index_t find(const token_id* text, range answer, index_t from) const {
     const index_t given = length();
     const index_t shortest = math::max(given, min_tokens);

@@ -56,7 +56,7 @@ template <statistics S>
   return {compare<S>(mine, header_of(messages + static_cast<std::size_t>(k) * bytes)), k, 0};
 }
 
-/// Checks that `count` messages, each of which belongs to the step of `mine`, contain all columns
+/// Checks that `count` messages belong to the step of `mine`, contain all columns
 /// of a row from left to right, and name tokens of these columns only. Cost: O(count * nodes).
 template <statistics S>
 [[nodiscard]] UNMASK_HD complaint

@@ -29,7 +29,7 @@ struct message_header {
   index_t vocab = 0;  ///< Columns of the whole vocabulary.
   /// Columns of the vocabulary that the message covers.
   range columns;
-  /// Rows of the step that the message covers; there are `all_rows`, and room for that many.
+  /// Rows of the step that the message covers; there are `all_rows`, and room for all of them.
   range rows;
   index_t all_rows = 0;  ///< Rows of the step.
   /// Number of records and of tracked logits for which each row has room.
@@ -40,7 +40,7 @@ struct message_header {
 /// Reason why two messages do not fit together.
 enum class fault {
   none,
-  not_a_message,   ///< the first bytes are not those of a valid header
+  not_a_message,   ///< the first bytes are not a valid header
   other_record,    ///< records of other statistics, or of a vocabulary of another size
   other_step,      ///< another step, number of rows or list of tracked tokens
   not_adjacent,    ///< the columns do not continue those before

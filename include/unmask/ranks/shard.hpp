@@ -76,7 +76,7 @@ template <element T>
     return true;  // pieces of one chunk
   }
   if (x.first % chunk != 0) {
-    return false;  // the end of a chunk of which the beginning is missing
+    return false;  // the end of a chunk whose beginning is missing
   }
   const std::int64_t run = x.size();
   const std::int64_t end = x.last + run;

@@ -75,9 +75,9 @@ struct draw_walk {
 }
 
 /// Key of one token that takes part on its own: a tracked token, which is not in its chunk any
-/// more, or a token that a truncation keeps. Its random numbers differ from those of every chunk:
-/// bit 31 is set. A key below `to_beat` may be -inf: of most tokens of a long list it is, and costs
-/// no logarithm then.
+/// more, or a token that a truncation keeps. Its random numbers differ from the numbers of every
+/// chunk: bit 31 is set. A key below `to_beat` may be -inf: of most tokens of a long list it is,
+/// and costs no logarithm then.
 [[nodiscard]] UNMASK_HD inline float draw_key_alone(float x,
                                                     float weight,
                                                     token_id token,

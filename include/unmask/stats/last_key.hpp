@@ -17,9 +17,9 @@ struct value_bins {
   float per_logit = 1.0F;
   index_t size = 1;
 
-  /// `size` bins below the columns that a read held. If it held all that it could, the second half
-  /// of them says how far the logits of the row lie apart: 85 times as much are some sixteen
-  /// standard deviations of a row of 10^5 normal logits.
+  /// `size` bins below the columns that a read held. If its list is full, the width of the bins
+  /// follows from the spread of the lower half of the held logits. The bins cover 85 times that
+  /// spread, about 16 standard deviations for 10^5 normal logits.
   template <index_t Held>
   [[nodiscard]] UNMASK_HD static value_bins
   below(const held_list<Held>& held, const row_limits& limits, index_t size) {
@@ -66,7 +66,7 @@ struct key_bins {
   mass_units masses[size];  ///< also by column of the list
   std::uint64_t keys[room];
   std::uint32_t listed;
-  /// Bin at which the walk stopped, and what stands before it; written by one lane, read by all.
+  /// Bin at which the walk stopped, and the sums before it; written by one lane, read by all.
   index_t stop;
   index_t tokens_before;
   mass_units mass_before;
@@ -91,7 +91,7 @@ struct key_bins {
       masses[bin] += mass;
     }
   }
-  /// The same: lists a column. There is room.
+  /// Lists a column. May be called by several lanes, as add(). There is room.
   UNMASK_HD void list(const auto& t, std::uint64_t key, mass_units mass) {
     const std::uint32_t n = [&] {
       if constexpr (requires { t.add(&listed, 1U); }) {
@@ -176,7 +176,7 @@ template <int Digit, class Sweep>
   }
   const index_t value = bins.stop;
   const float least = values.least_of(value);
-  // Keys that ascend, of which some bits are known.
+  // Ascending keys with some known bits.
   std::uint64_t known = 0;
   std::uint64_t found = 0;
   const auto for_each_left = [&](const auto& use) {

@@ -7,7 +7,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Logits that the read of one row excluded from its sums: tracked tokens, ascending, with their
-/// logits. Suppressed tokens are in the list, too, and are never added back.
+/// logits. Suppressed tokens are also in the list and are never added back.
 struct tracked_logits {
   const token_id* tokens = nullptr;
   float* logits = nullptr;

@@ -143,13 +143,13 @@ inline constexpr statistics row_sums = [] {
   return statistics{S.bits & ~(beside & ~(stat::entropy | stat::second_moment).bits)};
 }();
 
-/// Overwrites the statistics of the row by those of the kept columns.
+/// Overwrites the statistics of the row by the statistics of the kept columns.
 template <statistics S>
 UNMASK_HD void renormalise(record<S>& row, const record<row_sums<S>>& kept) {
   copy_statistics<row_sums<S>>(kept, row);
 }
 
-/// Completes the record of a row of which the first columns of a head are kept, with a whole thread
+/// Completes the record of a row that keeps the first columns of a head, with a whole thread
 /// group: the group's shared data.
 template <index_t Capacity>
 struct head_cut {

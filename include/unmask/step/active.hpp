@@ -65,7 +65,7 @@ template <active_parts::stage Stage, class Policy>
   }
 }
 
-// The same by the name of the stage. `p`: a policy, or its slot.
+// uses<Stage>() by the name of the stage. `p`: a policy, or its slot.
 #define UNMASK_HOOK(name, ...)                                                                     \
   [[nodiscard]] UNMASK_HD bool name##_now(const auto& p) {                                         \
     return uses<active_parts::name##_now>(p);                                                      \

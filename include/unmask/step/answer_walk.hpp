@@ -91,7 +91,7 @@ struct answer_walk {
     chosen = {position, token, false};
     return true;
   }
-  /// The tokens to write now, by position: those of place(), and those that are certain. All sets
+  /// The tokens to write now, by position: the tokens of place(), and the certain ones. All sets
   /// are known then. Called after a barrier, and at most once before the next.
   template <class Group>
   [[nodiscard]] UNMASK_HD detail::placed_tokens place_tokens(const Group& t) {
@@ -137,9 +137,9 @@ struct answer_walk {
       chosen.token = no_token;
     }
   }
-  // Fills the positions of a field, all of whose sets are known, that hold a certain token. What is
-  // certain is in every string that is left, so filling it makes nothing else certain, and nothing
-  // uncertain: a warp looks at a position, one lane writes.
+  // Fills the positions of a field that hold a certain token. All sets of the field are known. What
+  // is certain is in every string that is left, so filling it makes nothing else certain, and
+  // nothing uncertain: a warp looks at a position, one lane writes.
   template <class Block>
   UNMASK_HD void fill(const Block& b, field_walk& f) {
     const index_t first = f.changed_first;

@@ -8,7 +8,7 @@
 /// best of the states that they lead to.
 ///
 /// The sequence itself has the tokens that all members have; a member has some in addition
-/// (plan::placed). While a member is decided, they stand in the sequence.
+/// (plan::placed). While a member is decided, its tokens are in the sequence.
 namespace UNMASK_NAMESPACE::step {
 
 /// The beam part.
@@ -66,7 +66,7 @@ are_same(const slot_arrays& m, const beam_successor& a, const beam_successor& b)
   return are;
 }
 
-/// Lane 0: adds a state to the best ones, of which there are at most `width`.
+/// Lane 0: adds a state to the best ones, at most `width`.
 UNMASK_HD inline void offer(const slot_arrays& m, const beam_successor& to, index_t width) {
   beam_state& beam = *m.beam;
   beam.is_whole = beam.is_whole || to.is_whole();
@@ -190,7 +190,7 @@ template <class Policy>
   return true;
 }
 
-/// Lane 0: goes on with one member, whose tokens it commits and sets aside: its step is decided
+/// Lane 0: continues with one member, whose tokens it commits and sets aside: its step is decided
 /// next.
 template <class Policy>
 UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {
@@ -209,7 +209,7 @@ UNMASK_HD void go_on_with(const slot_memory<Policy>& m, index_t member) {
   m.beam->scores[0] = 0.0F;
 }
 
-/// Lane 0: selects the states that go on.
+/// Lane 0: selects the states that continue.
 template <class Policy>
 UNMASK_HD void select(const slot_memory<Policy>& m) {
   beam_state& beam = *m.beam;

@@ -42,7 +42,7 @@ check_constrained(bool branches, bool remasks, bool rewrites_blocks, bool verifi
             "by one that it does not"
           : nullptr;
   if (why != nullptr) {
-    detail::message().add("constraint does not go with ").add(why).refuse();
+    detail::message().add("constraint does not combine with ").add(why).refuse();
   }
 }
 #endif

@@ -12,7 +12,7 @@ struct branch_record {
   float score = math::from_bits(0x7fc00000U);
   /// Number of masked positions in the score; 0: nothing is left to decide, the score counts as 1.
   index_t active = 1;
-  /// Number of tokens committed in addition to those of the sequence: 0 for the anchor.
+  /// Number of tokens committed in addition to the sequence: 0 for the anchor.
   index_t committed = 0;
 
   [[nodiscard]] UNMASK_HD constexpr float lookahead_score() const {

@@ -312,7 +312,7 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::looks_ahead>>();
 }
 
-/// Result of edit_token() for a committed position: that of the first part that does not keep it.
+/// Result of edit_token() for a committed position, from the first part that does not keep it.
 template <class Policy>
 [[nodiscard]] UNMASK_HD decided<verdict> edit_token(const slot_memory<Policy>& m,
                                                     const candidate<Policy::required>& c,
@@ -332,7 +332,7 @@ template <class Policy>
   return found;
 }
 
-/// True if the checked token of a committed position stands.
+/// True if the checked token of a committed position stays.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool
 accepts(const slot_memory<Policy>& m, const candidate<Policy::required>& c, const step_info& at) {

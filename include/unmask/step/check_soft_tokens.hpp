@@ -22,7 +22,10 @@ void check_soft_tokens(const Policy& policy, index_t count) {
           ? "confidence_after_truncation: its rows have no probabilities of the other tokens"
           : nullptr;
   if (why != nullptr) {
-    unmask::detail::message().add("start_options::soft_tokens does not go with ").add(why).refuse();
+    unmask::detail::message()
+        .add("start_options::soft_tokens does not combine with ")
+        .add(why)
+        .refuse();
   }
 }
 

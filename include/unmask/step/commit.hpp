@@ -160,7 +160,7 @@ edit_token(const deciding_group auto& t, const slot_memory<Policy>& m, auto* ans
   slot_state& s = *m.state;
   const range scored = m.status->next.score;
   const index_t commits = commits_of(t, m);
-  // So many may be remasked at no cost; phase::remask_least() has counted its commits.
+  // This number may be remasked at no cost; phase::remask_least() has counted its commits.
   index_t spare = remasks_least_now(m) ? 0 : commits - losses_of(t, m) - 1;
   for (index_t i = 0; t.lane() == 0 && i < scored.size(); ++i) {
     const bool has_row = m.reads(winner_of(m), i) && m.row(i).valid();

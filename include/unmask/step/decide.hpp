@@ -13,9 +13,9 @@
 ///
 /// Phases are separated by barriers that every lane reaches: at the end of a phase, unless the next
 /// one has one before it reads what other lanes wrote. From move_text() to plan() lane 0 works
-/// alone, but for the constraints of a sequence. Work of O(positions) is distributed
-/// over the lanes, including lists, which are in position order. Lane 0 alone plans, computes sums
-/// whose order matters (costs, reductions), and calls parts that may count (edit_token).
+/// alone, except for the constraints of a sequence. Work of O(positions) is distributed over the
+/// lanes, including lists, which are in position order. Lane 0 alone plans, computes sums whose
+/// order matters (costs, reductions), and calls parts that may count (edit_token).
 namespace UNMASK_NAMESPACE::step {
 
 /// Empties the lists of the step's report.
@@ -95,7 +95,7 @@ apply_commit_rule(const deciding_group auto& t, const slot_memory<Policy>& m, in
   when<active_parts::drafts_now>(m, [&t](const auto& s) { keep_to_draft(t, s); });
 }
 
-/// Refuses accepted candidates that cannot stand together with those before them; then masks the
+/// Refuses accepted candidates that do not fit the candidates before them; then masks the
 /// least certain.
 template <class Policy>
 UNMASK_HD void
@@ -111,8 +111,8 @@ gate(const deciding_group auto& t, const slot_memory<Policy>& m, index_t count, 
   when<active_parts::reconsiders_now>(m, [&t](const auto& s) { phase::hide_lowest(t, s); });
 }
 
-/// Decides each member of a beam, and selects those that go on. Returns true if they are several;
-/// otherwise the step of the one that goes on is decided next. Called if beams_now().
+/// Decides each member of a beam, and selects those that continue. Returns true if they are
+/// several; otherwise the step of the remaining member is decided next. Called if beams_now().
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool spread_beam(const deciding_group auto& t,
                                          const slot_memory<Policy>& m) {
@@ -144,7 +144,7 @@ template <class Policy>
   return spreads;
 }
 
-/// Collects probe results, and writes tokens: those of committed positions, or a new canvas.
+/// Collects probe results, and writes the tokens of committed positions, or a new canvas.
 template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   using now = active_parts;

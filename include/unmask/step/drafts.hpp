@@ -18,7 +18,7 @@ namespace UNMASK_NAMESPACE::step {
 }
 
 /// Lane 0: the draft of the pass of `now` whose tokens are those committed since; 0 if there is
-/// none. Tokens that stand are never rewritten, so that equal tokens are an equal state.
+/// none. Written tokens are never rewritten, so that equal tokens are an equal state.
 [[nodiscard]] UNMASK_HD inline index_t reached_draft(const slot_arrays& m, const plan& now) {
   const slot_state& s = *m.state;
   const index_t committed = m.drafts->masked - s.view.masked_count;
@@ -119,8 +119,8 @@ template <class Policy>
   return m.policy->template part_at<detail::part_that<Policy, &part_traits::drafts>>();
 }
 
-/// With drafts of which a part may be accepted: keeps a step to the largest draft of which it
-/// commits every token.
+/// With drafts that may be accepted in part: keeps a step to the largest draft that it commits
+/// completely.
 template <class Policy>
 UNMASK_HD void keep_to_draft(const auto& t, const slot_memory<Policy>& m) {
   if (!drafting_of(m).partial) {

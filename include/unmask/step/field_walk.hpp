@@ -113,7 +113,7 @@ struct field_walk : detail::field_tables {
     return (bit_of(left_of(p), edge_from[k]) & bit_of(right_of(p), edge_next[k])) != 0;
   }
 
-  /// The same of a class. The loads of AtATime edges do not wait for each other.
+  /// Whether an edge of a class is possible. The loads of AtATime edges do not wait for each other.
   template <std::uint32_t AtATime>
   [[nodiscard]] UNMASK_HD bool is_possible_class(std::uint32_t c, index_t p) const {
     const std::uint32_t last = last_of(c);
@@ -129,7 +129,7 @@ struct field_walk : detail::field_tables {
     return any;
   }
 
-  /// As running_field::admits().
+  /// See running_field::admits().
   template <class Group>
   [[nodiscard]] UNMASK_HD bool admits(const Group& t, index_t p, token_id token) {
     const bool is_token = token >= 0 && static_cast<std::size_t>(token) < n.vocab;
@@ -171,7 +171,7 @@ struct field_walk : detail::field_tables {
     know(serial{}, p);
     return certain_by<1>(lone_lane{}, p);
   }
-  /// The same of a position whose sets are known, by a warp of a thread block, which may have
+  /// certain() of a position whose sets are known, by a warp of a thread block, which may have
   /// another position than the other warps.
   template <class Block>
   [[nodiscard]] UNMASK_HD token_id certain_by_warp(const Block& b, index_t p) const {

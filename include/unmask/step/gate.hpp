@@ -6,12 +6,12 @@
 
 #include <type_traits>
 
-/// The gate: tests the tokens that a step is about to write one after the other, each with those
-/// that passed before it, so that they can stand together.
+/// The gate: tests the tokens that a step is about to write one after the other, each with the
+/// tokens that passed before it, so that all of them fit together.
 ///
-/// A token has to be allowed by the parts that gate and by the constraints of the sequence, which
-/// a backend gives as `answer`, null for a sequence without any. Tokens that a part names are not
-/// tested: those of a replay were when they were recorded.
+/// A token has to be allowed by the parts that gate and by the constraints of the sequence, which a
+/// backend gives as `answer`, null for a sequence without any. Tokens that a part names are not
+/// tested: tokens of a replay were tested when they were recorded.
 namespace UNMASK_NAMESPACE::step {
 
 /// The constraints of a backend that has none.
@@ -269,7 +269,7 @@ template <class Policy, class Answer>
   return e;
 }
 
-/// The same as a candidate, which had no row.
+/// The entry as a candidate. It had no row.
 [[nodiscard]] UNMASK_HD inline candidate_entry candidate_of(const commit_entry& entry,
                                                             bool is_certain) {
   candidate_entry e{entry};

@@ -8,7 +8,7 @@
 namespace UNMASK_NAMESPACE::step {
 
 /// The keys of a layer outside a block, from which a policy with eviction selects some: the scores
-/// of all positions, without those of the block. One definition for every backend.
+/// of all positions outside the block. One definition for every backend.
 template <element T>
 struct key_selection {
   const T* scores = nullptr;
@@ -49,8 +49,8 @@ struct key_selection {
     return i < block.first ? i : i + block.size();
   }
 
-  /// The key of choose() for the i-th: that of the highest score within pool / 2 of it. NaN is the
-  /// highest; infinite scores are ordinary scores here. Cost: O(pool).
+  /// The key of choose() for the i-th: the key of the highest score within pool / 2 of it. NaN is
+  /// the highest; infinite scores are ordinary scores here. Cost: O(pool).
   [[nodiscard]] UNMASK_HD std::uint32_t pooled_key(index_t i) const {
     const index_t last = math::min(i + pool / 2, size() - 1);
     std::uint32_t lowest = never_key;

@@ -6,7 +6,7 @@
 /// Effect of a step on a scored position, and its report as a candidate.
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// proposal() of a row of which no token was drawn, or which has no finite logit.
+/// proposal() of a row without a drawn token, or without a finite logit.
 template <class Policy>
 [[nodiscard]] UNMASK_HD token_id proposal_without_candidate(const slot_memory<Policy>& m,
                                                             index_t i) {

@@ -22,8 +22,8 @@ template <class Policy>
   return token == no_token ? proposal(m, i) : token;
 }
 
-/// Lane 0: writes the final token of scored position i of a canvas if it can stand with those
-/// written before it.
+/// Lane 0: writes the final token of scored position i of a canvas if it fits the tokens written
+/// before it.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>
 UNMASK_HD void
@@ -37,7 +37,7 @@ write_final(const slot_memory<Policy>& m, index_t i, token_id token, Answer* ans
   m.roles[i] = is_in ? role::passed : role::refused;
 }
 
-/// Lane 0: writes final tokens to a canvas that stand together, where a sequence has constraints:
+/// Lane 0: writes final tokens to a canvas that fit together, if a sequence has constraints:
 /// by rank, and then, after a second read, those that were refused.
 UNMASK_CALLS_HOST
 template <class Policy, class Answer>

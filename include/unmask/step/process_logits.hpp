@@ -61,7 +61,7 @@ UNMASK_HD void process(const auto& t, const slot_memory<Policy>& m) {
   }
 }
 
-/// The same for the row of scored position i, which was read a second time.
+/// Processes the row of scored position i, which was read a second time.
 template <class Policy>
 void process_again([[maybe_unused]] const slot_memory<Policy>& m, [[maybe_unused]] index_t i) {
   if constexpr (slot_memory<Policy>::tracks || stages<Policy>::logits_processors > 0) {

@@ -6,8 +6,8 @@
 /// Passes in which committed tokens are hidden (core/part/rewriting.hpp).
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// Puts back the tokens that the pass hid or, with `masks`, hides those of the next one. Nothing if
-/// there are none.
+/// Puts back the tokens that the pass hid or, with `masks`, hides the tokens of the next pass.
+/// Nothing if there are none.
 UNMASK_HD inline void swap_hidden(const auto& t, const slot_arrays& m, bool masks) {
   if (m.status->next.kind != pass_kind::hiding) {
     return;

@@ -23,7 +23,7 @@ struct of<Policy> {
 
 }  // namespace row_kinds
 
-/// Sets of statistics for each of which a kernel that reads rows is compiled.
+/// Sets of statistics. For each of them a kernel that reads rows is compiled.
 template <class Policy>
 using row_kinds_of = typename row_kinds::of<Policy>::type;
 
@@ -37,7 +37,7 @@ template <class Policy>
   }
 }
 
-/// The states of a part at a position, each in an array of its own: of a family those of its
+/// The states of a part at a position, each in a separate array; for a family the states of its
 /// values.
 template <class Part>
 struct states_at {
@@ -84,7 +84,7 @@ struct arrays_of_states : Array... {
   static constexpr index_t count = sizeof...(Array);
   static_assert(count <= 64);
 
-  /// Those with a bit in `which`.
+  /// The arrays with a bit in `which`.
   [[nodiscard]] UNMASK_HD static constexpr arrays_of_states
   taken([[maybe_unused]] slot_layout& at, [[maybe_unused]] std::uint64_t which, index_t window) {
     arrays_of_states all;
@@ -141,7 +141,7 @@ inline constexpr std::size_t state_bytes_at = []<class... Array>(arrays_of_state
   return (sizeof(typename Array::state) + ... + std::size_t{0});
 }(state_arrays<Policy>{});
 
-/// Places for the tokens that the read of a row excludes, if parts track so many.
+/// Places for the tokens that the read of a row excludes, if parts track this number.
 [[nodiscard]] UNMASK_HD constexpr index_t tracked_capacity(index_t tracks) {
   return tracks > 0 ? tracks + max_suppressed + 1 : 0;
 }
@@ -191,7 +191,7 @@ struct slot_memory : slot_arrays {
   }
 
   /// Positions whose rows this step may read: the scored range and, if a part reads ahead, the
-  /// positions behind it that the pass computes. Their index i counts from score.first, too.
+  /// positions behind it that the pass computes. Their index i also counts from score.first.
   [[nodiscard]] UNMASK_HD range read_range() const {
     range r = status->next.score;
     if constexpr (Policy::reads_ahead) {
@@ -220,7 +220,7 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// The same for one branch, in which the positions of the placed tokens are not masked.
+  /// Overload for one branch, in which the positions of the placed tokens are not masked.
   [[nodiscard]] UNMASK_HD bool reads(index_t branch, index_t i) const {
     const plan& now = status->next;
     const index_t position = now.score.first + i;
@@ -232,7 +232,7 @@ struct slot_memory : slot_arrays {
     return reads(i) && !now.places(branch, position);
   }
 
-  /// The same for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
+  /// reads() for one segment of the slot (segment_of_slot): a branch, or with a shadow the masked
   /// positions in segment 0 and the committed ones in segment 1.
   [[nodiscard]] UNMASK_HD bool reads_in(index_t segment, index_t i) const {
     if constexpr (Policy::shadows) {
@@ -272,8 +272,8 @@ struct slot_memory : slot_arrays {
     }
   }
 
-  /// Places for the tokens that the read of a row excludes. A slot on a device has those of all
-  /// parts (on_stream::workspace), so that kernels know the number.
+  /// Places for the tokens that the read of a row excludes. A slot on a device has the states of
+  /// all parts (on_stream::workspace), so that kernels know the number.
   [[nodiscard]] UNMASK_HD index_t tracked_places() const {
 #if defined(__CUDA_ARCH__)
     return tracked_capacity(Policy::tracks);
@@ -378,7 +378,7 @@ template <class Policy>
     std::byte* base, const slot_needs& needs, const session_capacity& capacity, index_t slot = 0) {
   return {arrays_at(base, needs, capacity, slot)};
 }
-/// The same for every policy of a type.
+/// Overload for every policy of a type.
 template <class Policy>
 [[nodiscard]] UNMASK_HD constexpr slot_memory<Policy>
 slot_at(std::byte* base, const session_capacity& capacity, index_t slot = 0) {
@@ -391,7 +391,7 @@ template <class Policy>
                                                const session_capacity& capacity) {
   return slot_at<Policy>(nullptr, needs, capacity).at.used();
 }
-/// The same for every policy of a type.
+/// Overload for every policy of a type.
 template <class Policy>
 [[nodiscard]] constexpr std::size_t slot_bytes(const session_capacity& capacity) {
   return slot_bytes<Policy>(needs_of<Policy>(capacity), capacity);

@@ -20,7 +20,7 @@ struct slot_status {
   /// Rows of logits that the next step needs; contiguous, the first and the last are of masked
   /// positions.
   range rows;
-  /// The same of the shadow segment: the first and the last are of committed positions.
+  /// Rows of the shadow segment; the first and the last belong to committed positions.
   range shadow_rows;
   sequence_report report;
 
@@ -107,9 +107,9 @@ enum class role : std::uint8_t {
   replaced,       ///< committed; a part replaces it by its proposed token
   remasked,       ///< committed; a part remasks it
   passed,         ///< accepted, and passed by the gate; accepted again when the gate is done
-  passed_forced,  ///< the same of a forced one
+  passed_forced,  ///< passed, and was forced
   refused,        ///< accepted or replaced, but refused by the gate
-  refused_forced  ///< the same of a forced one
+  refused_forced  ///< refused, and was forced
 };
 
 /// True for a candidate that the step commits.
@@ -129,7 +129,7 @@ struct hidden_token {
 
 /// Why a scored position has its role, for candidate_entry. Only with session_capacity::trace.
 struct role_reason {
-  index_t part = -1;    ///< As candidate_entry::part.
+  index_t part = -1;    ///< See candidate_entry::part.
   bool forced = false;  ///< Whether it was accepted after that part had rejected it.
 };
 
@@ -146,7 +146,7 @@ struct draft_state {
   candidate_entry traced[max_placed];
 };
 
-/// A state that a member of a beam leads to: its tokens, and another one or those of its whole
+/// A state that a member of a beam leads to: its tokens, and another token or all tokens of its
 /// step.
 struct beam_successor {
   index_t member = 0;
@@ -214,7 +214,7 @@ struct slot_needs {
   index_t branches = 0;          ///< branches of lookahead, drafts or a beam
   bool drafts = false;           ///< they are drafts
   bool beams = false;            ///< they are members of a beam
-  bool compares = false;         ///< rows are compared with those of the previous step
+  bool compares = false;         ///< rows are compared with the rows of the previous step
   bool anchors = false;          ///< a part names anchors
   bool layered = false;          ///< a part has hooks at the layers
   bool moves = false;            ///< text may move
@@ -242,8 +242,8 @@ struct slot_needs {
   friend constexpr bool operator==(const slot_needs&, const slot_needs&) = default;
 };
 
-/// Most tokens that a step writes: one at each position of the window, and those of a branch where
-/// its sequence may have `branches`.
+/// Most tokens that a step writes: one at each position of the window, and the tokens of a branch
+/// if its sequence may have `branches`.
 [[nodiscard]] UNMASK_HD constexpr index_t most_commits(const session_capacity& capacity,
                                                        bool branches) {
   return capacity.window + (branches ? max_placed : 1);
@@ -262,7 +262,7 @@ struct slot_arrays {
   std::ptrdiff_t places = window;
   std::ptrdiff_t rows = places * (1 + needs.branches);
 
-  slot_status* status = nullptr;  ///< not in the block: those of all slots are contiguous
+  slot_status* status = nullptr;  ///< not in the block: the entries of all slots are contiguous
   soft_rows* soft = nullptr;      ///< likewise; null for a sequence that asks for no soft tokens
   slot_state* state = at.take<slot_state>(1);
   /// [window][vocab], by cell: edited logits of the previous step, and their sums. Only if the
@@ -315,7 +315,7 @@ struct slot_arrays {
 
   /// Steps so far that were decided without a pass of their own.
   [[nodiscard]] UNMASK_HD index_t spared() const { return drafts == nullptr ? 0 : drafts->spared; }
-  /// The same since a block was first scored.
+  /// spared() since a block was first scored.
   [[nodiscard]] UNMASK_HD index_t spared_in(index_t block) const {
     const index_t cell = block & (max_active_blocks - 1);
     return drafts == nullptr ? 0 : drafts->spared - drafts->spared_before[cell];

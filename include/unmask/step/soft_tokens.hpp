@@ -7,7 +7,7 @@
 /// such a position with a mixture of embeddings.
 namespace UNMASK_NAMESPACE::step {
 
-/// The outcome of a row of which there are soft tokens.
+/// The outcome of a row whose soft tokens are kept.
 enum class soft_outcome : std::uint8_t {
   unread,     ///< there are none
   read,       ///< before the decision
@@ -31,7 +31,7 @@ struct soft_rows {
   soft_outcome* outcomes = nullptr;      ///< [places]
   token_probability* entries = nullptr;  ///< [places][count], no_token where the row has fewer
 
-  /// There was no step.
+  /// Marks every row as unread: no step was decided.
   UNMASK_HD void forget(const auto& t) {
     for (index_t i = t.lane(); i < places; i += t.lanes()) {
       outcomes[i] = soft_outcome::unread;
@@ -88,7 +88,7 @@ UNMASK_HD void begin_soft_row(const slot_memory<Policy>& m, index_t i) {
   head.size = row.valid() && held > 0 ? math::min(m.soft->count, 1 + others) : 0;
 }
 
-/// Writes entry k of scored position i, but for its share.
+/// Writes entry k of scored position i, except its share.
 template <class Policy>
 UNMASK_HD void write_soft_token(const slot_memory<Policy>& m, index_t i, index_t k) {
   const record<Policy::required>& row = m.row(i);

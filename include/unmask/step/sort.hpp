@@ -144,7 +144,7 @@ UNMASK_HD void sort_runs(const T& t, std::uint64_t* keys, index_t size, index_t 
 // Most keys of a lane that merge_runs() holds.
 inline constexpr index_t held_keys = 4;
 
-// Merges adjacent ascending runs of `run` keys, of which a lane has `held_keys` at most: it finds
+// Merges adjacent ascending runs of `run` keys; a lane has at most `held_keys`. It finds
 // the place of each by a search in the other run. Equal keys are no_key.
 template <thread_group T>
 UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
@@ -179,7 +179,7 @@ UNMASK_HD void merge_runs(const T& t, std::uint64_t* keys, index_t size, index_t
   });
 }
 
-// The same for any number of keys, in place: a bitonic network.
+// Merges runs of any number of keys, in place: a bitonic network.
 template <thread_group T>
 UNMASK_HD void exchange_runs(const T& t, std::uint64_t* keys, index_t size, index_t run) {
   for (index_t stride = run; stride > 0; stride /= 2) {
@@ -202,7 +202,7 @@ UNMASK_HD void exchange_runs(const T& t, std::uint64_t* keys, index_t size, inde
 
 }  // namespace sorting
 
-/// Sorts `size` keys (a power of two), distinct but for no_key, ascending with the whole thread
+/// Sorts `size` keys (a power of two), distinct except for no_key, ascending with the whole thread
 /// group: runs of 32 by comparing each key with each of its run, which are merged; a single lane
 /// merges from the start.
 /// Cost: O(size log^2 size) comparisons.

@@ -96,7 +96,7 @@ template <class Policy>
 
 namespace detail {
 
-// Checks capacities that validated() leaves, of a policy that probes so many tokens.
+// Checks capacities that validated() leaves, of a policy that probes the given number of tokens.
 [[gnu::noinline]] constexpr void check_capacity(const session_capacity& c, index_t probes) {
   check_argument(c.vocab >= 0 && c.vocab <= max_vocab,
                  "session_capacity::vocab",
@@ -115,8 +115,8 @@ namespace detail {
                  " tokens a position");
 }
 
-// Bytes of so many slots. A slot has at most 2^62, because a row of the previous step is the
-// largest data of a position.
+// Bytes of the given number of slots. A slot has at most 2^62, because a row of the previous step
+// is the largest data of a position.
 [[nodiscard, gnu::noinline]] constexpr std::size_t bytes_of(index_t slots, std::size_t slot) {
   const std::size_t most = static_cast<std::size_t>(PTRDIFF_MAX) / slot;
   check_argument(static_cast<std::size_t>(slots) <= most,
@@ -140,7 +140,7 @@ template <class Policy>
   detail::check_capacity(c, Policy::probes);
   return detail::bytes_of(c.sequences, step::slot_bytes<Policy>(c));
 }
-/// The same for sequences of one policy.
+/// Overload for sequences of one policy.
 template <class Policy>
 [[nodiscard]] std::size_t state_bytes(const Policy& policy, const session_capacity& capacity) {
   const session_capacity c = validated(capacity);

@@ -5,7 +5,7 @@
 
 namespace UNMASK_NAMESPACE::step::phase {
 
-/// True if the draft at scored position i stands; a masked position does not.
+/// True if the draft at scored position i stays; a masked position does not.
 template <class Policy>
 [[nodiscard]] UNMASK_HD bool stands(const slot_memory<Policy>& m, index_t i) {
   if (!m.reads(i)) {
@@ -22,15 +22,15 @@ template <class Policy>
   return accepts(m, c, at);
 }
 
-/// Sets the roles of a step that checks drafts: at the first position that does not stand the
-/// proposed token is written, and those right of it are masked again.
+/// Sets the roles of a step that checks drafts: at the first rejected position the proposed token
+/// is written, and positions right of it are masked again.
 template <class Policy>
 UNMASK_HD void verify(const deciding_group auto& t, const slot_memory<Policy>& m) {
   const range scored = m.status->next.score;
   index_t verifying_part = -1;
   detail::visit_parts<&part_traits::verifies>(
       *m.policy, [&](const auto& v) { verifying_part = v.text_index; });
-  index_t before = 0;  // positions that do not stand, left of those of a round
+  index_t before = 0;  // rejected positions, left of the positions of a round
   for_each_in_rounds(t, scored.size(), [&](index_t i, bool is_there) {
     const bool falls = is_there && !stands(m, i);
     const lane_count fallen = t.count(falls);
@@ -51,7 +51,7 @@ UNMASK_HD void verify(const deciding_group auto& t, const slot_memory<Policy>& m
     }
     before += fallen.all;
   });
-  t.sync();  // before a gate reads all roles; none goes with checks yet
+  t.sync();  // before a gate reads all roles; no gate combines with checks yet
 }
 
 }  // namespace unmask::step::phase

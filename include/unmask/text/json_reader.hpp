@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 /// skip() takes any value, at most `most_levels` deep.
 ///
 /// Errors: std::invalid_argument that names the source, line, column and the key of about(). It
-/// does not quote the text: another file may have been named in place of the right one.
+/// does not quote the text: another file may have been named instead of the right one.
 class json_reader {
  public:
   /// `source` is what errors call the text, and `line` the number of its first line, from 1.
@@ -110,7 +110,7 @@ class json_reader {
     at_ += digits.size();
     return value;
   }
-  /// The same; null is `missing`.
+  /// Overload that reads null as `missing`.
   [[nodiscard]] float real(float missing) {
     skip_spaces();
     return take_word("null") ? missing : real();
@@ -264,9 +264,9 @@ class json_reader {
         }
       }
       if (refuses_half_pairs_ && code >> 11U == 0x1B) {
-        fail("half of a pair of \\u escapes stands alone");
+        fail("half of a pair of \\u escapes is alone");
       }
-      constexpr std::uint32_t replacement = 0xFFFD;  // for a half that stands alone
+      constexpr std::uint32_t replacement = 0xFFFD;  // for a single half
       add_character(value, code >> 11U == 0x1B ? replacement : code);
     } else {
       fail("unknown escape");
@@ -293,7 +293,7 @@ class json_reader {
 
   void skip(int level) {
     if (level == most_levels) {
-      fail("values may stand in values " + std::to_string(most_levels) + " deep, not deeper");
+      fail("values may be nested " + std::to_string(most_levels) + " deep, not deeper");
     }
     skip_spaces();
     const char next = at_ < text_.size() ? text_[at_] : '\0';

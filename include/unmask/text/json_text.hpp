@@ -14,12 +14,12 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// JSON that is written value by value: commas follow from the order of the calls, and all stands
-/// on one line but for break_line().
+/// JSON that is written value by value: commas follow from the order of the calls, and all is on
+/// one line except for break_line().
 ///
 /// Numbers have the fewest digits that read back as the same value; one that is not finite is null.
-/// Strings are valid UTF-8, without control characters and without < > &, so that a line can stand
-/// inside HTML: bytes that are no UTF-8 become U+FFFD.
+/// Strings are valid UTF-8, without control characters and without < > &, so that HTML can contain
+/// a line: bytes that are not UTF-8 become U+FFFD.
 class json_text {
  public:
   /// Begins an object or a list.
@@ -34,7 +34,8 @@ class json_text {
     text_ += bracket;
     is_first_ = false;
   }
-  /// Begins a line, so much indented, for what is next: a value, a key or a closing bracket.
+  /// Begins a line with the given indentation, for what is next: a value, a key or a closing
+  /// bracket.
   void break_line(std::size_t spaces) {
     breaks_ = true;
     indent_ = spaces;
@@ -95,9 +96,9 @@ class json_text {
     is_first_ = true;
   }
 
-  /// Makes room for so many more bytes, which are then written without an allocation.
+  /// Makes room for the given number of bytes more, which are then written without an allocation.
   void reserve(std::size_t bytes) { text_.reserve(text_.size() + bytes); }
-  /// Most bytes of a string of so many, with quotes and the comma.
+  /// Most bytes of a string of the given length, with quotes and the comma.
   [[nodiscard]] static constexpr std::size_t most_bytes(std::size_t size) { return 6 * size + 3; }
 
  private:

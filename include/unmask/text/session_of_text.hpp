@@ -22,8 +22,8 @@ class session<Text, Backend> {
       "a session is given a policy of parts, such as policy{by_confidence{}, "
       "threshold{0.9F}}; for a policy as text named_session(read_policy(text), model, capacity) of "
       "<unmask/named_policy.hpp> makes one");
-  static constexpr memory space = Backend::space;  ///< As in a session.
-  /// As in a session.
+  static constexpr memory space = Backend::space;  ///< See session::space.
+  /// Never compiles, see above.
   session(const Text&, const model_info&, tokens_view<memory::host>, const sequence_shape&) {}
 };
 

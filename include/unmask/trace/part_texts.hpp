@@ -45,9 +45,10 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
 
 }  // namespace detail
 
-/// The parts of a policy given as text: methods stand for their parts, and those inside any_of,
-/// all_of and at_most are counted one by one; an at_most counts before those of its rule. Errors:
-/// policy_text_error where the text does not follow the grammar.
+/// The parts of a policy given as text: methods are replaced by their parts, and parts inside
+/// any_of, all_of and at_most are counted one by one; an at_most counts before the parts of its
+/// rule.
+/// Errors: policy_text_error where the text does not follow the grammar.
 ///
 /// Example: `part_texts("any_of(threshold(0.9), tokens_per_step(2)) + stop_at_eos")`:
 /// threshold(0.9), tokens_per_step(2), stop_at_eos.
@@ -59,7 +60,7 @@ inline void add_part_texts(const part_text& written, std::vector<std::string>& a
   return all;
 }
 
-/// The same of a policy composed of types: the names of the parts; "part" for one without a label.
+/// Overload for a policy composed of types: the names of the parts; "part" for one without a label.
 template <class... Parts>
 [[nodiscard]] std::vector<std::string> part_texts(const policy<Parts...>&) {
   return []<class... Part>(detail::type_list<Part...>) {

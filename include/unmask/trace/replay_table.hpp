@@ -19,8 +19,9 @@ namespace UNMASK_NAMESPACE {
 /// replay it, and does not move its arrays when it is moved.
 ///
 /// The token of a winning lookahead branch is committed one step earlier than the trace says: in
-/// the step whose logits proposed it, so that the next step's logits have it in place, as those of
-/// the branch did. A token that all members of a beam have is committed in the step of the trace.
+/// the step whose logits proposed it, so that the next step's logits have it in place, as the
+/// logits of the branch had. A token that all members of a beam have is committed in the step of
+/// the trace.
 ///
 /// Errors: std::invalid_argument that names line, step and position of what no policy without a
 /// canvas can have done: a canvas cannot be replayed.
@@ -57,7 +58,7 @@ class replay_table {
       const bool stays_masked = text_[p].is == mark::masked && s.final_tokens[p] == view_.mask;
       view_.fills = view_.fills && !stays_masked;
     }
-    steps_.emplace_back();  // so that the view of an empty trace is one, too
+    steps_.emplace_back();  // so that the view of an empty trace is also valid
     view_.steps = steps_.data();
     view_.entries = entries_.data();
     view_.moves = moves_.data();
@@ -253,7 +254,7 @@ class replay_table {
            p,
            now.is == mark::fixed       ? "it is fixed"
            : now.is == mark::committed ? "it is committed already; a canvas cannot be replayed"
-                                       : "it is masked, there is no token to change");
+                                       : "it is masked and has no token to change");
     }
     check_token(step, p, e.token);
     switch (outcome) {
@@ -282,8 +283,8 @@ class replay_table {
   [[nodiscard]] index_t length() const { return static_cast<index_t>(text_.size()); }
 
   // Adds the moves that lead from the text to that after a step. Which of two equal tokens moved is
-  // not in a trace, and changes no decision: no part that goes with text that moves keeps state at
-  // positions, and a trace edits no token that is fixed. `filler`: the EOS token of a step after
+  // not in a trace, and changes no decision: no part that combines with text that moves keeps state
+  // at positions, and a trace edits no token that is fixed. `filler`: the EOS token of a step after
   // which the end of the sequence filled masked positions, which then are masked ones; or no_token.
   void move(const traced_step& step, token_id filler) {
     const range block = step.score;
@@ -301,7 +302,7 @@ class replay_table {
     for (index_t p = block.last; !ends && p < end; ++p) {
       const place& was = text_[static_cast<std::size_t>(p)];
       if (after(p) != was.token && !(after(p) == filler && was.is == mark::masked)) {
-        fail(step, p, "text after the scored range has moved, too");
+        fail(step, p, "text after the scored range has also moved");
       }
     }
     const index_t last = ends ? end : block.last;

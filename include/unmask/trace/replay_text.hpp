@@ -24,10 +24,10 @@ namespace UNMASK_NAMESPACE {
 /// it.
 class loaded_replay {
  public:
-  /// Takes a sequence of a trace, by index. Of a trace whose policy is not known, as that of
-  /// another program, tokens and steps are replayed, and the logits are taken as they are. `files`
-  /// reads the file that the policy of the trace names, if any. Errors: std::invalid_argument of
-  /// replay_table and of read_policy for traced_sequence::policy.
+  /// Takes a sequence of a trace, by index. If the policy of a trace is not known, such as the
+  /// policy of another program, tokens and steps are replayed, and the logits are taken as they
+  /// are. `files` reads the file that the policy of the trace names, if any. Errors:
+  /// std::invalid_argument of replay_table and of read_policy for traced_sequence::policy.
   explicit loaded_replay(const trace& from,
                          std::size_t sequence = 0,
                          const file_source& files = contents_of_file)
@@ -93,9 +93,9 @@ class loaded_replay {
 
 /// Reads the text of a replay: "replay('decode.jsonl')" is the first sequence of the trace in that
 /// file, "replay('decode.jsonl', 2)" the third. Returns null for the text of any other policy. A
-/// replay is a policy of its own: nothing is added to it, since its parts are those of the trace.
+/// replay is a whole policy: nothing is added to it, since its parts come from the trace.
 ///
-/// Errors: policy_text_error with the column of what is wrong, and the reason if the file is no
+/// Errors: policy_text_error with the column of what is wrong, and the reason if the file is not a
 /// trace that can be replayed, without a quotation of it. Files are read in the call, by `files`:
 /// the trace, and the file that its policy names, if any.
 [[nodiscard]] inline std::unique_ptr<const loaded_replay>
@@ -107,7 +107,7 @@ read_replay(std::string_view text, const file_source& files = contents_of_trace)
   }
   if (parts.size() > 1) {
     throw policy_text_error(
-        text, found->column, "replay stands alone: the other parts are those of the trace");
+        text, found->column, "replay is a whole policy: its other parts come from the trace");
   }
   const std::vector<argument_text>& given = found->arguments;
   const bool has_file = !given.empty() && given[0].value.is == value_text::kind::quoted &&

@@ -15,7 +15,7 @@
 
 namespace UNMASK_NAMESPACE::detail {
 
-/// The texts of the tokens of a trace, each of which is written once, in the first line with the
+/// The texts of the tokens of a trace. Each is written once, in the first line with the
 /// token. One that throws is requested again where its token occurs again.
 class token_texts {
  public:
@@ -24,7 +24,7 @@ class token_texts {
       : text_(std::move(text))
       , is_needed_(text_ ? static_cast<std::size_t>(math::max(vocab, index_t{0})) : 0) {}
 
-  /// Makes room for so many more calls of need() before the next write().
+  /// Makes room for the given number of calls of need() before the next write().
   void reserve(std::size_t tokens) {
     needed_.reserve(std::min(needed_.size() + tokens, is_needed_.size()));
   }

@@ -38,7 +38,7 @@ struct slot_in_trace : trace_start {
 template <class T>
 using span_of = std::span<const T>;
 
-/// The lines of a trace, each of which is written as a whole. Allocates in reserve() alone, apart
+/// The lines of a trace. Each is written as a whole. Allocates in reserve() alone, apart
 /// from the texts of tokens and the sink.
 class trace_lines {
  public:
@@ -55,9 +55,9 @@ class trace_lines {
   /// Throws what has prevented the text of a token since the last call.
   void raise() { texts_.raise(); }
 
-  /// Makes room for lines about sequences of so many tokens that compute so many layers; the head
-  /// has as many tokens and fixed positions as `given`, of so many sequences, whose own policies
-  /// take so many bytes, and has so many soft tokens of a position.
+  /// Makes room for lines about sequences with these numbers of tokens and of computed layers. The
+  /// head has `given` tokens and fixed positions, of the given number of sequences, the bytes of
+  /// their own policies, and the given number of soft tokens per position.
   void reserve(std::size_t length,
                std::size_t layers,
                std::size_t given,

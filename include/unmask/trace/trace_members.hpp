@@ -29,7 +29,7 @@ struct trace_column {
   float missing;
 };
 
-/// Of the model, and of the policy of sequences that have none of their own.
+/// Members of the model, and of the policy of sequences without a policy.
 auto head_members(auto& head) {
   return [&head](const auto& member) {
     member("model", [&](const auto& of_model) {
@@ -44,7 +44,7 @@ auto head_members(auto& head) {
   };
 }
 
-/// Of a sequence, whose own policy is written if `has_policy`.
+/// Members of a sequence, whose own policy is written if `has_policy`.
 auto start_members(auto& start, auto& policy, auto& parts, bool has_policy) {
   return [&start, &policy, &parts, has_policy](const auto& member) {
     member("slot", start.slot);
@@ -74,7 +74,7 @@ auto branch_members(auto& branch) {
   };
 }
 
-/// Of a trace_step.
+/// Members of a trace_step.
 auto step_members(auto& step) {
   return [&step](const auto& member) {
     using entry = candidate_entry;
@@ -118,7 +118,7 @@ auto step_members(auto& step) {
   };
 }
 
-/// Of the end of a sequence, besides its slot.
+/// Members of the end of a sequence, except its slot.
 auto end_members(auto& report, auto& tokens) {
   return [&report, &tokens](const auto& member) {
     member("end", report.end);

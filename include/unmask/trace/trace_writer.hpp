@@ -33,7 +33,7 @@ namespace UNMASK_NAMESPACE {
 /// Any kind of session: its type needs planned(), candidates() and report(). Only reserve(),
 /// start() and layer() allocate, before they change anything; so do the sink and the texts of
 /// tokens. Lines are written even if the text of a token throws; the call then throws the same at
-/// its end, but for the start of a sequence that runs, which leaves it to the next call.
+/// its end. The start of a sequence that runs does not throw; the next call does.
 class trace_writer {
  public:
   /// Records a decode that `head` describes; `to` gets the lines.
@@ -212,7 +212,7 @@ class trace_writer {
     lines_.raise();
     return ok();
   }
-  /// The same for every sequence that has ended: after a cancel_request().
+  /// Overload for every sequence that has ended: after a cancel_request().
   template <class Session>
   bool end(Session& session) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -251,7 +251,7 @@ class trace_writer {
                    static_cast<std::size_t>(soft_tokens_));
   }
 
-  // Those of a session that has any; of others none.
+  // The soft tokens of a session; none if the session type has none.
   template <class Session>
   [[nodiscard]] static std::span<const token_probability> soft_tokens_of(Session& session,
                                                                          index_t slot) {

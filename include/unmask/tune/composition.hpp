@@ -26,7 +26,7 @@ struct setting {
     return nullptr;
   }
 
-  /// As in a policy text: "threshold(value=0.9)", or "tokens_per_step(1)".
+  /// Written as in a policy text: "threshold(value=0.9)", or "tokens_per_step(1)".
   [[nodiscard]] std::string text() const {
     const part_argument* const k = knob();
     std::string words(part->name);
@@ -94,7 +94,7 @@ struct composition {
     return words;
   }
 
-  /// True if there is nothing but a ranking and one commit rule.
+  /// True if the composition is a ranking and one commit rule.
   [[nodiscard]] bool is_single() const { return rules.size() == 1 && others.empty(); }
 };
 

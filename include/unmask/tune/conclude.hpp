@@ -93,8 +93,8 @@ inline void choose(evaluation& e, tuned& found) {
 }
 
 // The single rules on the problems of the check, compared with the best policy there, from the
-// cheapest on. One that costs twice as much as that cannot dominate it, and is not decoded once a
-// rival is as right.
+// cheapest on. A single rule that costs twice the choice cannot dominate it, and is not decoded
+// once a rival is as right.
 inline void check(evaluation& e, tuned& found) {
   const measure m = e.how().minimise;
   found.checked = on_unseen(e, found.best, e.checked());

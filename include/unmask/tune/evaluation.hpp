@@ -104,7 +104,7 @@ class evaluation {
                  : right_a > right_b || (right_a == right_b && cost_a < cost_b);
   }
 
-  /// The same order with shorter texts first among equals.
+  /// is_better(), with shorter texts first among equals.
   [[nodiscard]] bool comes_first(const point& a, const point& b) const {
     return is_better(a, b) || (!is_better(b, a) && a.policy.size() < b.policy.size());
   }

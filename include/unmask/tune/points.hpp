@@ -33,7 +33,7 @@ void insertion_sort(Iterator first, Iterator last, Before before) {
 struct decoded {
   bool right = false;            ///< Whether the answer is accepted.
   double forwards = 0.0;         ///< Forward passes.
-  double segments = 0.0;         ///< The same, every branch counted.
+  double segments = 0.0;         ///< Forward passes, every branch counted.
   double layer_positions = 0.0;  ///< Positions that each layer computed, summed.
   double seconds = 0.0;          ///< Time in the engine.
 
@@ -52,7 +52,7 @@ enum class measure { forwards, segments, layer_positions, seconds };
                                          : d.seconds;
 }
 
-/// Checks a result. Errors: std::invalid_argument naming the cost that is no number from 0 on.
+/// Checks a result. Errors: std::invalid_argument naming the cost that is not a number from 0 on.
 inline void validate(const decoded& d) {
   const auto check = [](const char* name, double cost) {
     check_argument(cost >= 0.0 && cost < HUGE_VAL, name, cost, "finite and at least 0");
@@ -72,7 +72,7 @@ using decoder =
 struct point {
   std::string policy;              ///< Its text.
   index_t problems = 0;            ///< Problems that it decoded.
-  index_t right = 0;               ///< Those answered right.
+  index_t right = 0;               ///< Problems that it answered right.
   decoded mean = {};               ///< Means of the costs.
   bool is_single = false;          ///< A ranking and one commit rule.
   bool is_efficient = false;       ///< No other point is as right at no more cost.

@@ -15,7 +15,7 @@ struct search {
   index_t kept = 4;                      ///< Candidates that get further parts; at least 1.
   index_t depth = 2;                     ///< Most parts that are added; 0 for single rules only.
   std::function<bool()> stop = {};       ///< True ends the search with what it has.
-  /// Called after each policy of a round, `of` of which there are.
+  /// Called after each of the `of` policies of a round.
   std::function<void(std::string_view stage, index_t done, index_t of)> progress = {};
 };
 
@@ -24,11 +24,11 @@ struct tuned {
   bool reaches = false;  ///< Whether a policy reached the target; otherwise `best` is most right.
   bool stopped = false;  ///< Whether search::stop ended it.
   point best;            ///< Result on the search set: the best of many, so optimistic.
-  point chosen;          ///< The same on those of the choice, which showed that it is right enough.
-  point checked;         ///< The same on the problems of the check.
+  point chosen;          ///< Its result on the problems of the choice, where it was right enough.
+  point checked;         ///< Its result on the problems of the check.
   std::vector<point> singles;     ///< Single rules on the problems of the check, those that cost
-                                  ///< twice as much as `best` only until one is as right.
-  std::vector<point> dominating;  ///< Those of them that are as right at no more cost.
+                                  ///< twice `best` only until one is as right.
+  std::vector<point> dominating;  ///< The singles that are as right at no more cost.
   point rival;                    ///< The cheapest single that is as right on the check's problems,
                                   ///< or the most right one.
   comparison against_rival;       ///< `checked` compared with `rival`.

@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE::tune {
 ///
 /// Half of the even problems are for the rounds of the search, the others for the choice, odd ones
 /// for the check. Rounds of fewer candidates on more problems: all rankings with all commit rules
-/// on a sixteenth of those of the search, at least 32, with knobs that are bisected because
+/// on a sixteenth of the problems of the search, at least 32, with knobs that are bisected because
 /// accuracy falls along them; the best of them on four times as many; compositions of the best with
 /// one more part, as long as one saves cost; what is left on all. Candidates are compared by their
 /// cost where the share of right answers is the one that the choice needs, and end at the first 8,

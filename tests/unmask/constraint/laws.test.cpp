@@ -383,13 +383,13 @@ TEST(constraint, refuses_what_it_does_not_go_with) {
   };
   const policy plain{by_confidence{}, threshold{0.9F}};
   EXPECT_EQ(of(plain, {&field, 1}), "");
-  EXPECT_EQ(
-      of(policy{by_confidence{}, threshold{0.9F}, lookahead{.branches = 2}}, {&field, 1}),
-      "constraint does not go with lookahead yet, nor with drafts: a branch places tokens without "
-      "testing them");
+  EXPECT_EQ(of(policy{by_confidence{}, threshold{0.9F}, lookahead{.branches = 2}}, {&field, 1}),
+            "constraint does not combine with lookahead yet, nor with drafts: a branch places "
+            "tokens without "
+            "testing them");
   EXPECT_EQ(
       of(policy{by_confidence{}, threshold{0.9F}, remask_below{.confidence = 0.2F}}, {&field, 1}),
-      "constraint does not go with remask_below yet: committed positions that compete would "
+      "constraint does not combine with remask_below yet: committed positions that compete would "
       "have to be tested as masked");
   const constrained_field none{};
   EXPECT_EQ(of(plain, {&none, 1}), "constrained_field::language must be a constraint, got null");

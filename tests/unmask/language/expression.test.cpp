@@ -257,7 +257,8 @@ TEST(expression, is_refused_with_the_column) {
       {"\\01", 1, "octal escapes are not supported"},
       {"\xC3\xA4\\p{Script=Greek}",
        2,
-       "\\p{Script=Greek} is no general category; scripts and other properties are not supported"},
+       "\\p{Script=Greek} is not a general category; scripts and other properties are not "
+       "supported"},
       {"\\u{110000}", 1, "a code point is at most 10FFFF"},
       {"a\\", 2, "'\\' escapes nothing"},
       {"a(?=b", 2, "this group is not closed"},

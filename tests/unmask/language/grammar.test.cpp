@@ -146,7 +146,7 @@ TEST(grammar, says_where_it_is_wrong) {
       {"root ::= \"\\x41F\"",
        "line 1, column 11: \\x has two digits, and others read all that follow as one number: "
        "write \\u or \\U"},
-      {"root ::= \"\\uD800\"", "line 1, column 11: this is no character of Unicode"},
+      {"root ::= \"\\uD800\"", "line 1, column 11: this is not a character of Unicode"},
       {"root ::= (= \"a\")", "line 1, column 10: look-ahead (= is not supported"},
       {"root ::= <think>", "line 1, column 10: tokens (<...>) are not supported: write their text"},
       {"root ::= Regex(\"a\")", "line 1, column 10: the macro Regex is not supported"},
@@ -155,7 +155,7 @@ TEST(grammar, says_where_it_is_wrong) {
       {"root ::= \"a\" b ::= \"c\"",
        "line 1, column 16: expected a text, a class, a group or the name of a rule, got ':'"},
       {"root ::= root \"a\"",
-       "the grammar derives no text in which rules stand in themselves at most 3 times: give a "
+       "the grammar derives no text in which rules contain themselves at most 3 times: give a "
        "greater `recursion`, or an alternative that ends"},
       {"root ::= \"\xFF\"", "the grammar is not UTF-8 at byte 11"},
   };
@@ -196,8 +196,7 @@ TEST(grammar, counts_states_while_it_expands) {
   EXPECT_FALSE(compile_grammar(chain, options)) << "refused in time, without recursion of its own";
   std::string groups = "root ::= ";
   groups.append(300, '(');
-  EXPECT_NE(compile_grammar(groups).refused->message.find("groups stand in groups"),
-            std::string::npos);
+  EXPECT_NE(compile_grammar(groups).refused->message.find("groups are nested"), std::string::npos);
 }
 
 // A grammar that is drawn, and the texts that it derives by the definition: what a part derives of

@@ -105,7 +105,7 @@ TEST(schema, has_options) {
   check({R"({"const":[1,2]})", {"[1,2]", "[ \n1 ,\n  2]"}, {"[1,\t2]"}}, options);
   options.whitespace = "x?";
   EXPECT_EQ(compile_schema("true", options).refused->message,
-            "the option `whitespace`: it has \"x\", which is no white space of JSON");
+            "the option `whitespace`: it has \"x\", which is not white space of JSON");
   options = {};
   options.integer_fractions = true;
   check({R"({"type":"integer"})", {"1.0", "1", "0.00"}, {"1.5", "-0"}}, options);
@@ -167,7 +167,7 @@ TEST(schema, is_refused_with_the_place) {
       {R"({"$defs":{"a":{"minimum":"1"}},"$ref":"#/$defs/a"})",
        "/$defs/a/minimum",
        "/$defs/a/minimum: must be a number"},
-      {R"({"$ref":"#/nope"})", "/$ref", R"(/$ref: "#/nope" is no place in this schema)"},
+      {R"({"$ref":"#/nope"})", "/$ref", R"(/$ref: "#/nope" is not a place in this schema)"},
       {R"({"$ref":"https://example.com/a"})",
        "/$ref",
        R"(/$ref: must be a place in this schema, "#/...", got "https://example.com/a")"},
@@ -185,7 +185,7 @@ TEST(schema, is_refused_with_the_place) {
       {R"({"a":)", "", "the schema, line 1, column 6: expected a value"},
       {R"({"const":"\ud800"})",
        "",
-       "the schema, line 1, column 17: half of a pair of \\u escapes stands alone"},
+       "the schema, line 1, column 17: half of a pair of \\u escapes is alone"},
   };
   for (const refusal_of& r : refusals) {
     const compiled got = compile_schema(r.schema);

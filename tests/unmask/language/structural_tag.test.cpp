@@ -217,12 +217,12 @@ TEST(structural_tag, says_where_it_is_wrong) {
       {R"({"type": "tag", "format": {}})", "/type: must be \"structural_tag\", got \"tag\""},
       {R"({"format": {}})", "/format: needs the member `type`, got {}"},
       {R"({"format": {"type": "token", "token": 3}})",
-       "/format/type: is no format that is known here, got \"token\"; tokens are not texts, and "
+       "/format/type: is not a known format, got \"token\"; tokens are not texts, and "
        "have none"},
       {R"({"format": {"type": "any_text", "max_tokens": 3}})",
        "/format/max_tokens: a number of tokens is not kept: write `max_chars`"},
       {R"({"format": {"type": "any_text", "exclude": []}})",
-       "/format/exclude: is no member that is known here"},
+       "/format/exclude: is not a known member"},
       {R"({"format": {"type": "sequence", "elements": [{"type": "regex", "pattern": "("}]}})",
        "/format/elements/0/pattern: column 1: this group is not closed"},
       {R"({"format": {"type": "grammar", "grammar": "root ::= a"}})",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: a policy with lookahead cannot skip positions at its layers
+// expect: a policy with lookahead, drafts or a beam cannot skip positions at its layers
 #include <unmask/unmask.hpp>
 
 constexpr unmask::policy p{

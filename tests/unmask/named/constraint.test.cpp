@@ -243,7 +243,7 @@ TEST(constraint_by_name, refuses_lookahead_and_remask_below) {
       s.start(0, {tokens.data(), 4}, {.length = 4}, {.constraints = {&field, 1}});
       ADD_FAILURE() << text;
     } catch (const std::invalid_argument& e) {
-      EXPECT_NE(std::string(e.what()).find(std::string("constraint does not go with ") + why),
+      EXPECT_NE(std::string(e.what()).find(std::string("constraint does not combine with ") + why),
                 std::string::npos)
           << e.what();
     }

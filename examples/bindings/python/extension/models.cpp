@@ -30,7 +30,7 @@ nb::object model_or_none(const known_model* model) {
 void bind_models(nb::module_& m) {
   nb::class_<known_model>(m,
                           "Model",
-                          "A released model: its word in texts, the policy that it stands for, and "
+                          "A released model: its word in texts, the policy that it means, and "
                           "the numbers that belong "
                           "to it.")
       .def_prop_ro(
@@ -38,7 +38,7 @@ void bind_models(nb::module_& m) {
       .def_prop_ro(
           "models", [](const known_model& k) { return k.models; }, "The models, and the settings.")
       .def_prop_ro(
-          "policy", [](const known_model& k) { return k.text; }, "What the word stands for.")
+          "policy", [](const known_model& k) { return k.text; }, "The policy that the word means.")
       .def_ro("block_length",
               &known_model::block_length,
               "Positions of a block; 0: the whole answer is one.")
@@ -86,7 +86,7 @@ void bind_models(nb::module_& m) {
           "answer_length"_a = 0,
           "Length of a sequence with that answer, 0 for the model's own length: with what its last "
           "block needs, and with what is decoded beyond it. Tokens right of prompt_length + "
-          "answer_length are no part of the answer.")
+          "answer_length are not part of the answer.")
       .def("__repr__", [](const known_model& k) {
         return "Model('" + std::string(k.word) + "', policy='" + std::string(k.text) + "')";
       });

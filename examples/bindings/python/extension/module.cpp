@@ -181,12 +181,11 @@ void bind_values(nb::module_& m) {
   nb::enum_<ending>(m, "Ending", "Why a sequence came to its end.")
       .value("running", ending::running, "It has not.")
       .value("complete", ending::complete, "No position is masked any more.")
-      .value("eos_token",
-             ending::eos_token,
-             "An EOS token is committed and everything left of it is, too.")
+      .value(
+          "eos_token", ending::eos_token, "An EOS token and everything left of it are committed.")
       .value("stop_tokens",
              ending::stop_tokens,
-             "A stop sequence is committed and everything left of it is, too.")
+             "A stop sequence and everything left of it are committed.")
       .value(
           "max_steps", ending::max_steps, "The number of forward passes it was given is used up.")
       .value("cancelled", ending::cancelled, "The engine called cancel().")
@@ -522,7 +521,7 @@ with the log-probabilities that these logits give. `threads` read the rows; sess
 number share them. With `stream`, a cudaStream_t as an integer, tokens and logits are on that stream's
 device. With `files=False` no text of a policy may name a file, for policies that come from others.
 
-An engine that runs single positions of its layers decodes policies with a layer rule, too, such as
+An engine that runs single positions of its layers also decodes policies with a layer rule, such as
 "es_dllm", and names the number of its `layers`. For segment i of a request:
 
     hidden = embed(session.positions(i))
@@ -567,7 +566,7 @@ differs. `soft_tokens` is the number of tokens of a row in soft_tokens(); 0 asks
           "slots"_a = nb::none(),
           nb::sig("def next(self, slots: collections.abc.Sequence[int] | None = None) -> Request "
                   "| None"),
-          R"doc(The next forward request, or None when no sequence runs. The same until supply().
+          R"doc(The next forward request, or None when no sequence runs. Does not change until supply().
 
 With `slots` it has those of these slots only that run, for a limit on the tokens of a pass and for
 paused sequences; the others stay as they are. None then says that none of these slots runs, also for
@@ -598,7 +597,8 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
       .def_prop_ro(
           "kept",
           [](const session& s) { return s.rule().kept(); },
-          "Whether a position that is not chosen goes on with what the engine stored of the layer; "
+          "Whether a position that is not chosen continues with what the engine stored of the "
+          "layer; "
           "otherwise it leaves the pass.")
       .def_prop_ro(
           "single_positions",
@@ -613,7 +613,8 @@ None; so may be `cfg_scale`, a list of numbers.)doc")
       .def("layer_rule",
            &session::rule_of,
            "segment"_a,
-           "The same four of the policy of a segment's sequence, which start() may have named.")
+           "reads, kept, single_positions and evicts of the policy of a segment's sequence, which "
+           "start() may have named.")
       .def("positions",
            &session::positions,
            "segment"_a,
@@ -681,13 +682,14 @@ attend to them and to the blocks. Ties: the lower position; NaN ranks highest.)d
           &session::soft_tokens,
           "slot"_a = 0,
           "The most probable tokens of each position that the last step read and left masked, best "
-          "first: as many as start() was asked for. For an engine that feeds such a position with "
-          "a mixture of embeddings.")
+          "first; their number is soft_tokens of start(). For an engine that feeds such a position "
+          "with a mixture of embeddings.")
       .def("alternatives",
            &session::alternatives,
            "slot"_a = 0,
-           "The same of each position that the last step read and committed, for interfaces that "
-           "show alternatives of a token. One that was drawn need not be among them.")
+           "Like soft_tokens(), for each position that the last step read and committed: for "
+           "interfaces that show alternatives of a token. One that was drawn need not be among "
+           "them.")
       .def("planned", &session::planned, "slot"_a = 0, "The plan of a slot's next step.")
       .def("constraint_state",
            &session::constraint_state,

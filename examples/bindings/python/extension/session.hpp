@@ -379,7 +379,7 @@ class session {
 
   /// Demands of the session's policy; on a device it has no layer rule.
   [[nodiscard]] const layer_rule& rule() const { return *own_; }
-  /// Those of the policy of a segment's sequence.
+  /// Demands of the policy of a segment's sequence.
   [[nodiscard]] layer_rule rule_of(std::size_t segment) {
     return alone([&] { return demands_of(pass_of(segment).about()); });
   }

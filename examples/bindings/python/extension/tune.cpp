@@ -187,8 +187,8 @@ void bind_tune(nb::module_& m) {
       .def_ro("reaches", &tuned::reaches, "Whether a policy reached the target.")
       .def_ro("stopped", &tuned::stopped, "Whether the user interrupted the search.")
       .def_ro("best", &tuned::best, "The policy, on the problems of the search.")
-      .def_ro("chosen", &tuned::chosen, "The same on those by which it was chosen.")
-      .def_ro("checked", &tuned::checked, "The same on problems that the search did not see.")
+      .def_ro("chosen", &tuned::chosen, "Its result on the problems by which it was chosen.")
+      .def_ro("checked", &tuned::checked, "Its result on problems that the search did not see.")
       .def_ro("rival", &tuned::rival, "The cheapest single rule that is as right on those.")
       .def_ro("against_rival", &tuned::against_rival, "`checked` compared with `rival`.")
       .def_ro("dominating",

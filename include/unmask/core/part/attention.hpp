@@ -9,15 +9,14 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// A part some of whose segments have another attention than bidirectional: `static constexpr
+/// A part with segments whose attention is not bidirectional: `static constexpr
 /// attention_kind attention`. A model whose engine cannot run it is refused (model_info).
 ///
-/// With attention_kind::shadow the rows of committed positions of the scored range are not those
-/// of the sequence, but of a second segment, the shadow: masks that stand at the positions of the
-/// scored range, each of which sees the sequence but for the token at its own position, and the
-/// other masks. Parts that edit or remask committed tokens then compare a token with what the model
-/// proposes without it. One part of a policy makes all of them do so. Optional `shadows_now() ->
-/// bool`.
+/// With attention_kind::shadow the rows of committed positions of the scored range come from a
+/// second segment, the shadow: masks at the positions of the scored range. Each mask sees the other
+/// masks and the sequence except the token at its own position. Parts that edit or remask committed
+/// tokens then compare a token with what the model proposes without it. One part of a policy makes
+/// all of them do so. Optional `shadows_now() -> bool`.
 template <class P>
 concept attending = requires {
   { P::attention } -> std::convertible_to<attention_kind>;
@@ -53,7 +52,7 @@ inline void check_attention(std::string_view part, attention_kind kind, const mo
                  ": a row of the position before sees the token that a shadow hides");
 }
 
-/// Checks that the engine can run the attention of a part, and of those that it stands for.
+/// Checks that the engine can run the attention of a part, and of the parts of a family.
 template <class P>
 void check_attention(const P& part, const model_info& model) {
   if constexpr (requires { part.check_attention(model); }) {

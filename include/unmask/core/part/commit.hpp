@@ -11,7 +11,7 @@ namespace UNMASK_NAMESPACE {
 /// schedule() and set_query() then read `context.step_reduction`, which is `step_reduction{}` after
 /// a step without commits.
 ///
-/// The candidate is that of the token's row, which may be invalid; `candidate.current` is the
+/// The candidate belongs to the token's row, which may be invalid; `candidate.current` is the
 /// token. A token placed by lookahead is excluded: its row belongs to the previous step. A canvas
 /// commits nothing before its end.
 /// Cost: O(commits), in one thread.
@@ -25,8 +25,8 @@ concept reviewing = part<P> && requires(const P& p,
   sum.merge(sum);
 };
 
-/// A rule about tokens that stand together: `admits(position, token, context) -> bool` is called
-/// for each token that a step is about to commit, by rank, and then for each by which a part
+/// A rule about tokens that are written together: `admits(position, token, context) -> bool` is
+/// called for each token that a step is about to commit, by rank, and then for each by which a part
 /// replaces a committed one, by position. A token that a part does not allow is refused: its
 /// position stays as it is, and is reported as candidate_outcome::refused.
 ///
@@ -34,7 +34,7 @@ concept reviewing = part<P> && requires(const P& p,
 /// admits(), which may write `context.sequence`. If every candidate of a step is refused, the best
 /// one is committed all the same and counted in sequence_report::forced: that the rule is then kept
 /// is the part's to ensure, by a rule under which some candidate always passes. Remasking
-/// is not tested. Does not go with lookahead, remask_below or a canvas.
+/// is not tested. Does not combine with lookahead, remask_below or a canvas.
 /// Cost: one thread, admits() of each candidate that the commit rule accepts.
 /// Example: all tokens of an answer differ.
 ///

@@ -7,7 +7,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// Logical AND of two commit rules: commits a candidate that both rules commit. Both operands are
-/// evaluated for every candidate; there is no short circuit.
+/// always evaluated for every candidate.
 /// Example: `all_of(threshold(0.8), tokens_per_step(2))`, confidences 0.95 0.6 0.9: commits 0.95
 /// 0.9.
 template <commit_rule A, commit_rule B>

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-/// The rules about parts that do not go together. Policies composed of types and by name use the
+/// The rules about parts that do not combine. Policies composed of types and by name use the
 /// same rules. `c.trait` is the number of parts that have a trait.
 namespace UNMASK_NAMESPACE {
 
@@ -47,40 +47,37 @@ UNMASK_RULE(one_anchoring,
             c.anchors <= 1,
             "a policy has at most one part with anchors, such as local_leap{}: the distance to the "
             "nearest anchor is computed for one part")
-UNMASK_RULE(one_cost,
-            !c.mixes_costs,
-            "a policy adds up one cost along the ranking: that of entropy_bound{} or of frechet{}")
 UNMASK_RULE(
-    layers_without_branches,
-    !(c.is_layered() && c.has_branches()),
-    "a policy with lookahead cannot skip positions at its layers, nor one with drafts: each branch "
-    "would need its own stored hidden states")
+    one_cost,
+    !c.mixes_costs,
+    "a policy adds up one cost along the ranking: the cost of entropy_bound{} or of frechet{}")
+UNMASK_RULE(layers_without_branches,
+            !(c.is_layered() && c.has_branches()),
+            "a policy with lookahead, drafts or a beam cannot skip positions at its layers: each "
+            "branch would need its own stored hidden states")
 UNMASK_RULE(layers_without_canvas,
             !(c.is_layered() && c.renoises),
             "a canvas decides about every position in each pass: a layer rule, or a cache that "
             "computes single positions, must not skip any")
-UNMASK_RULE(
-    comparison_alone,
-    !(c.compares && (c.tracked_tokens() > 0 || c.has_branches())),
-    "a policy that compares rows with those of the step before can neither track tokens "
-    "nor have lookahead, drafts or a beam: the stored rows would lack the tracked tokens, or "
-    "belong to a branch that was not kept")
+UNMASK_RULE(comparison_alone,
+            !(c.compares && (c.tracked_tokens() > 0 || c.has_branches())),
+            "a policy that compares rows with the rows of the previous step cannot track tokens "
+            "and cannot have lookahead, drafts or a beam: the stored rows would lack the tracked "
+            "tokens, or belong to a branch that was not kept")
 UNMASK_RULE(comparison_of_whole_rows,
             !(c.compares && c.renormalises > 0),
-            "a policy with confidence_after_truncation{} cannot compare rows with those of the "
-            "step before: drift and divergence are of whole rows, not of truncated ones")
+            "a policy with confidence_after_truncation{} cannot compare rows with the rows of the "
+            "previous step: drift and divergence are of whole rows, not of truncated ones")
 UNMASK_RULE(
     truncation_without_memory,
     !(c.truncates > 0 && c.stores_tokens),
     "a policy that truncates rows cannot have a part that stores tokens between steps and edits "
     "their logits, such as trace_credit: a truncated read does not keep those logits apart")
-UNMASK_RULE(
-    truncation_of_one_row,
-    !(c.truncates > 0 && c.tracked_tokens() > 0 && c.has_branches()),
-    "a policy that truncates rows can track tokens or have branches of lookahead, drafts or a "
-    "beam, not "
-    "both: the kept tokens are chosen while a row is read, and the edits of a branch are known "
-    "only after it has won")
+UNMASK_RULE(truncation_of_one_row,
+            !(c.truncates > 0 && c.tracked_tokens() > 0 && c.has_branches()),
+            "a policy that truncates rows can either track tokens or have lookahead, drafts or a "
+            "beam, not both: the kept tokens are chosen while a row is read, and the edits of a "
+            "branch are known only after it has won")
 UNMASK_RULE(truncation_with_effect,
             c.truncates == 0 || c.draws > 0 || c.renormalises > 0 || c.reads_truncated,
             "a part that truncates rows has no effect unless a token is drawn or the statistics "
@@ -97,7 +94,7 @@ UNMASK_RULE(
 UNMASK_RULE(canvas_alone,
             !(c.renoises && (c.rewrites || c.has_branches())),
             "a canvas commits nothing before its end: there is no token to edit or to remask, and "
-            "none for a branch of lookahead or for a draft")
+            "none from which lookahead or drafts could make a branch")
 UNMASK_RULE(remasking_without_branches,
             !(c.remasks && c.has_branches()),
             "a policy in which committed positions become candidates again cannot have lookahead, "
@@ -105,21 +102,20 @@ UNMASK_RULE(remasking_without_branches,
             "committed")
 UNMASK_RULE(remasking_in_one_way,
             !(c.remasks && c.remasks_current > 0),
-            "a policy has remask_below or remask_current_below, not both: the one makes a "
-            "committed position a candidate again, the other masks it")
+            "a policy has remask_below or remask_current_below, not both: the first makes a "
+            "committed position a candidate again, the second masks it")
 UNMASK_RULE(one_remasking_least,
             c.remasks_least <= 1,
             "a policy masks the least certain tokens with one part, such as running_confidence{}: "
             "each of them says how many are masked after a step")
 UNMASK_RULE(remasking_least_alone,
             c.remasks_least == 0 || (!c.remasks && c.remasks_current == 0),
-            "a part that masks the least certain tokens goes with no other part that remasks: it "
-            "says how many are masked after a step")
-UNMASK_RULE(
-    remasking_least_without_branches,
-    c.remasks_least == 0 || !c.has_branches(),
-    "a part that masks the least certain tokens does not go with lookahead, drafts or a beam: a "
-    "branch would be created from a position that is then masked")
+            "a part that masks the least certain tokens does not combine with another part that "
+            "remasks: it alone decides how many tokens are masked after a step")
+UNMASK_RULE(remasking_least_without_branches,
+            c.remasks_least == 0 || !c.has_branches(),
+            "a part that masks the least certain tokens does not combine with lookahead, drafts or "
+            "a beam: a branch would be created from a position that is then masked")
 UNMASK_RULE(
     confidence_in_order,
     !c.follows_confidence || c.by_confidence(),
@@ -130,53 +126,51 @@ UNMASK_RULE(
     !c.after_memory,
     "write allowed_tokens and min_new_tokens before parts that store tokens between steps, such as "
     "trace_credit: those would otherwise give credit to tokens that can never be proposed")
-UNMASK_RULE(
-    text_without_branches,
-    !(c.follows_text && c.has_branches()),
-    "at_frontier does not go with lookahead, drafts or a beam: the bitmask of a branch was made "
-    "before the tokens left of it were known")
+UNMASK_RULE(text_without_branches,
+            !(c.follows_text && c.has_branches()),
+            "at_frontier does not combine with lookahead, drafts or a beam: the bitmask of a "
+            "branch was made before the tokens left of it were known")
 UNMASK_RULE(text_that_stays,
             !(c.follows_text && c.rewrites),
-            "at_frontier does not go with parts that rewrite committed tokens: the grammar has "
-            "already read them")
+            "at_frontier does not combine with parts that rewrite committed tokens: the grammar "
+            "has already read them")
 UNMASK_RULE(text_without_canvas,
             !(c.follows_text && c.renoises),
-            "at_frontier does not go with a canvas: nothing on it is committed before its end, so "
-            "it has no frontier")
-UNMASK_RULE(
-    gate_of_commits,
-    !(c.gates && (c.has_branches() || c.remasks || c.renoises)),
-    "a part with admits() goes neither with lookahead, drafts or a beam nor with remask_below or a "
-    "canvas: their tokens are written, or drafted, without being tested")
-UNMASK_RULE(
-    block_rewriting_alone,
-    !c.rewrites_blocks ||
-        !(c.has_branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
-          c.is_layered() || c.compares || c.truncates > 0 || c.stores_tokens || c.draws > 0 ||
-          c.reconsiders > 0 || c.shadows || c.verifies),
-    "a part that rewrites whole blocks and moves text goes neither with lookahead, a canvas "
-    "or a gate nor with parts that remask, draw, truncate or compare rows, keep state at "
-    "positions or skip positions at layers: it decides alone")
+            "at_frontier does not combine with a canvas: nothing on it is committed before its "
+            "end, so it has no frontier")
+UNMASK_RULE(gate_of_commits,
+            !(c.gates && (c.has_branches() || c.remasks || c.renoises)),
+            "a part with admits() does not combine with lookahead, drafts, a beam, remask_below or "
+            "a canvas: their tokens are written, or drafted, without being tested")
+UNMASK_RULE(block_rewriting_alone,
+            !c.rewrites_blocks ||
+                !(c.has_branches() || c.remasks || c.remasks_least > 0 || c.renoises || c.gates ||
+                  c.is_layered() || c.compares || c.truncates > 0 || c.stores_tokens ||
+                  c.draws > 0 || c.reconsiders > 0 || c.shadows || c.verifies),
+            "a part that rewrites whole blocks and moves text, such as daedal{}, decides alone: it "
+            "does not combine with lookahead, drafts, a beam, a canvas or a gate, nor with parts "
+            "that check drafts, remask, draw, truncate or compare rows, store tokens between steps "
+            "or skip positions at layers")
 UNMASK_RULE(drafts_of_tokens_that_stay,
             !(c.drafts > 0 && c.rewrites),
-            "drafts do not go with parts that rewrite committed tokens: a draft is the sequence "
-            "with more tokens and without other changes")
+            "drafts do not combine with parts that rewrite committed tokens: a draft is the "
+            "sequence with more tokens and without other changes")
 UNMASK_RULE(drafts_of_best_tokens,
             !(c.drafts > 0 && c.draws > 0),
-            "drafts do not go with a part that draws tokens, such as sampling{}: the draws of the "
-            "step that verifies a draft are others than those that it was made of")
+            "drafts do not combine with a part that draws tokens, such as sampling{}: the step "
+            "that verifies a draft would draw other tokens than the draft has")
 UNMASK_RULE(drafts_without_memory,
             !(c.drafts > 0 && c.stores_tokens),
-            "drafts do not go with a part that stores tokens between steps and edits their logits, "
-            "such as trace_credit: the read of a draft does not keep the logits of tokens apart "
-            "that the steps before it would store")
-UNMASK_RULE(
-    beam_of_tokens,
-    !(c.beams > 0 && (c.rewrites || c.draws > 0 || c.remembers || c.caches > 0 || c.evicts > 0 ||
-                      c.probes > 0 || (c.schedules > c.decides_one_block))),
-    "the members of a beam differ in committed tokens only, and decide the same block: beam{} goes "
-    "neither with parts that rewrite or draw tokens, keep state at positions, report probabilities "
-    "or cache keys and values, nor with schedules but semi_autoregressive{} and single_block{}")
+            "drafts do not combine with a part that stores tokens between steps and edits their "
+            "logits, such as trace_credit: the read of a draft lacks the logits of tokens that the "
+            "steps before it would store")
+UNMASK_RULE(beam_of_tokens,
+            !(c.beams > 0 && (c.rewrites || c.draws > 0 || c.remembers || c.caches > 0 ||
+                              c.evicts > 0 || c.probes > 0 || (c.schedules > c.decides_one_block))),
+            "the members of a beam differ in committed tokens only and decide the same block: "
+            "beam{} does not combine with parts that rewrite or draw tokens, keep state at "
+            "positions, report probabilities or cache keys and values, and takes no schedule "
+            "except semi_autoregressive{} and single_block{}")
 UNMASK_RULE(
     shadow_of_tokens,
     !c.shadows || c.rewrites,
@@ -184,36 +178,34 @@ UNMASK_RULE(
     "tokens, which it compares with the model's proposal")
 UNMASK_RULE(shadow_of_one_sequence,
             !(c.shadows && (c.has_branches() || c.is_layered() || c.compares)),
-            "a part with shadow attention, such as wino{}, goes neither with lookahead nor with "
-            "parts that skip positions at layers or compare rows with those of the step before: "
-            "its shadow is of one whole sequence")
-UNMASK_RULE(
-    reconsidering_alone,
-    !(c.reconsiders > 0 &&
-      (c.reconsiders > 1 || c.edits || c.plans_positions || c.shadows || c.gates ||
-       c.follows_text || c.renoises || c.has_branches() || c.is_layered() || c.caches > 0 ||
-       c.evicts > 0 || c.compares || c.reads_ahead)),
-    "a part that looks at committed tokens again without them, such as core{}, computes "
-    "whole passes with masks in their place: it goes with no other part that edits, "
-    "remasks, admits or checks tokens, nor with lookahead, a canvas, caches, layer rules or "
-    "parts that read rows of other steps or positions")
+            "a part with shadow attention, such as wino{}, does not combine with lookahead, drafts "
+            "or a beam, nor with parts that skip positions at layers or compare rows with the rows "
+            "of the previous step: its shadow belongs to one whole sequence")
+UNMASK_RULE(reconsidering_alone,
+            !(c.reconsiders > 0 &&
+              (c.reconsiders > 1 || c.edits || c.plans_positions || c.shadows || c.gates ||
+               c.follows_text || c.renoises || c.has_branches() || c.is_layered() || c.caches > 0 ||
+               c.evicts > 0 || c.compares || c.reads_ahead)),
+            "a part that decides about committed tokens again without seeing them, such as core{}, "
+            "runs whole passes with masks in their place: it does not combine with another part "
+            "that edits, remasks, admits or checks tokens, nor with lookahead, drafts, a beam, a "
+            "canvas, caches, layer rules or parts that read rows of other steps or positions")
 UNMASK_RULE(
     drafts_of_one_sequence,
     !(c.plans_positions && (c.has_branches() || c.renoises || c.is_layered() || c.caches > 0 ||
                             c.evicts > 0 || c.compares || c.reads_ahead)),
-    "a schedule that says itself which positions a pass computes and which rows are read, such as "
-    "self_speculation{} or seeded_blocks{}, goes neither with lookahead, a canvas, caches and "
+    "a schedule that chooses the positions and rows of a pass itself, such as self_speculation{} "
+    "or seeded_blocks{}, does not combine with lookahead, drafts, a beam, a canvas, caches or "
     "layer rules, nor with parts that read rows of other steps or positions")
-UNMASK_RULE(drafts_rewritten_by_checks,
-            !(c.verifies && (c.edits || c.gates || c.follows_text)),
-            "a schedule that checks drafts, such as self_speculation{}, goes neither with parts "
-            "that edit, remask or admit tokens, nor with at_frontier: a check alone says which "
-            "drafts stand")
 UNMASK_RULE(
-    growth_without_cache,
-    !(c.grows && (c.caches > 0 || c.evicts > 0)),
-    "a part that lengthens the answer, such as daedal{}, reads the rows of the whole answer "
-    "in each pass: it goes with no cache")
+    drafts_rewritten_by_checks,
+    !(c.verifies && (c.edits || c.gates || c.follows_text)),
+    "a schedule that checks drafts, such as self_speculation{}, does not combine with parts that "
+    "edit, remask or admit tokens, nor with at_frontier: only the check decides which drafts stay")
+UNMASK_RULE(growth_without_cache,
+            !(c.grows && (c.caches > 0 || c.evicts > 0)),
+            "a part that lengthens the answer, such as daedal{}, does not combine with a cache: it "
+            "reads the rows of the whole answer in each pass")
 #undef UNMASK_RULE
 
 }  // namespace composition_rules

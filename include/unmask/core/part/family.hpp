@@ -195,7 +195,7 @@ class family {
   template <bool part_traits::* Does = nullptr, class Use>
   UNMASK_HD void each(const Use& use) const {
     // Most policies have the first part. If there are many others, they are in a function of their
-    // own, which keeps their instructions away from those of the first. A few are not worth it:
+    // own, which keeps their instructions away from the first. A few are not worth it:
     // such a function forces what `use` captures into memory.
     using usual = typename detail::element_at<0, list>::type;
     constexpr std::size_t others = ((does<Part, Does> ? 1U : 0U) + ... + 0U);

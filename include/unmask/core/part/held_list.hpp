@@ -93,7 +93,7 @@ struct truncation {
   float mass = 1.0F;
   /// A token is dropped if it is less probable than this times the most probable token.
   float ratio = 0.0F;
-  /// The statistics are those of the kept tokens alone, renormalised.
+  /// The statistics are computed among the kept tokens alone, renormalised.
   bool renormalises = false;
 
   /// Returns the truncation that satisfies this one and `other`.

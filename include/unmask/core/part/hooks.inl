@@ -90,7 +90,7 @@ UNMASK_TRAIT(restricts, restricting<P>,
       "allows(token, at) must be const and return bool"))
 // keeps state at each position
 UNMASK_TRAIT(remembers, detail::remembering<P>)
-// that of tracked tokens
+// the state of tracked tokens
 UNMASK_TRAIT(stores_tokens, (detail::remembering<P> && detail::tracks_of<P> != 0))
 // is written before parts that store tokens
 UNMASK_TRAIT(precedes_memory, detail::declares_precedes_memory<P>)
@@ -103,7 +103,7 @@ UNMASK_TRAIT(draws, drawing<P>,
       "draw_temperature() must be const and return float"))
 // names the tokens that are drawn
 UNMASK_HOOK(forces, forcing<P>, always)
-// compares rows with those of the previous step
+// compares rows with the rows of the previous step
 UNMASK_HOOK(compares, (P::required.contains(stat::drift) || P::required.contains(stat::divergence)), always)
 UNMASK_HOOK(reads_sequence, sequence_reading<P>, always)
 UNMASK_TRAIT(schedules, scheduling<P>,

@@ -18,8 +18,8 @@
 ///       static constexpr knob<threshold> knobs[] = {{"value", &threshold::value, within(0, 1)}};
 ///
 /// Each knob is a name, a member and a range; its default is the member's initialiser. Everything
-/// is optional: a part with `knobs` alone is checked; a rule that involves several knobs needs a
-/// `check(sequence_shape)` besides.
+/// is optional: a part with `knobs` alone is checked; a rule that involves several knobs also needs
+/// a `check(sequence_shape)`.
 namespace UNMASK_NAMESPACE {
 
 /// Name of a part, its type's in C++, in texts and in messages, and a line that describes it.
@@ -54,21 +54,21 @@ struct knob_range {
   [[nodiscard]] constexpr bool holds(double x) const {
     return (without_least ? x > least : x >= least) && (without_most ? x < most : x <= most);
   }
-  /// The same interval up to `end`, included.
+  /// Returns the interval up to and with `end`.
   [[nodiscard]] constexpr knob_range up_to(double end) const {
     return {least, end, without_least, false, unit};
   }
-  /// The same interval up to `end`, excluded.
+  /// Returns the interval up to `end`, without `end`.
   [[nodiscard]] constexpr knob_range below(double end) const {
     return {least, end, without_least, true, unit};
   }
-  /// The same interval without infinities.
+  /// Returns the interval without infinities.
   [[nodiscard]] constexpr knob_range finite() const {
     constexpr double infinite = std::numeric_limits<double>::infinity();
     return {
         least, most, without_least || least == -infinite, without_most || most == infinite, unit};
   }
-  /// The same interval in a unit.
+  /// Returns the interval in a unit.
   [[nodiscard]] constexpr knob_range in(std::string_view of) const {
     return {least, most, without_least, without_most, of};
   }
@@ -93,7 +93,7 @@ struct knob_range {
 
 /// Marks a knob as a token.
 struct token_knob {};
-inline constexpr token_knob a_token{};  ///< Stands for the range of a token.
+inline constexpr token_knob a_token{};  ///< The range of a token.
 
 /// Description of a knob for texts and messages.
 struct knob_text {

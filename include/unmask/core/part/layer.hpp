@@ -14,7 +14,7 @@
 /// attention and feed-forward outputs.
 namespace UNMASK_NAMESPACE {
 
-/// Rows that an engine keeps from one forward pass to the next and lends for a call, one for each
+/// Rows that an engine keeps from one forward pass to the next and passes to a call, one for each
 /// position of `positions`; the first is at `data`. The library writes into them.
 ///
 /// Shape: columns are contiguous, `data` is aligned to T, stride >= columns. Owns nothing.
@@ -96,7 +96,7 @@ template <element T, memory M>
 struct layer_hook {
   /// Index in the request.
   std::size_t segment = 0;
-  /// The rows that the engine lends, as in layer_pass::at_layer().
+  /// The rows that the engine passes, as in layer_pass::at_layer().
   rows_view<T, M> now;
   state_view<T, M> previous;  ///< Rows that the engine stored in the pass before.
   /// Output of at_layer().
@@ -256,7 +256,7 @@ struct layer_context {
 /// mean and maximum; `mandatory(row, info, context) -> bool`, whether a row is computed whatever
 /// its importance; it still uses a place of the quota if its importance gives it one;
 /// `allocate(means, budgets, layers, context)`, called before a pass with the means of the last
-/// one. Passes that refresh are measured for it, too.
+/// one. Passes that refresh are also measured for it.
 ///
 /// The selected rows, or with `stores_all` all, are copied into the engine's stored rows.
 template <class P>
@@ -316,7 +316,7 @@ concept allocating =
 
 /// A layer rule with an upper bound on the number of rows that it selects: `most(info, geometry,
 /// query)`, for passes without refresh that compute `query`. With it, an engine on a device need
-/// not synchronise to learn the number. In `info`, `active` is an upper bound, too, and mean and
+/// not synchronise to learn the number. In `info`, `active` is also an upper bound, and mean and
 /// maximum are 0. The bound excludes rows that the library adds to a selection. Without most() the
 /// bound is every row.
 template <class P>

@@ -229,7 +229,7 @@ concept probing = part<P> && requires(const P& p,
 
 /// A part that tracks or processes, and whose edit depends on the tokens around a position, which
 /// it reads from `context.at.view` in both calls. Tokens that lookahead places between the two
-/// calls are then tracked at every position, too, so that the edit is exact in every branch.
+/// calls are then also tracked at every position, so that the edit is exact in every branch.
 /// Optional `reads_sequence_now() -> bool`: false while the current knobs make the edit independent
 /// of them.
 template <class P>
@@ -237,7 +237,7 @@ concept sequence_reading = part<P> && requires {
   requires bool { P::reads_sequence };
 };
 
-/// A part that tracks or processes at committed positions, too, if those are read for a part that
+/// A part that also tracks or processes at committed positions, if they are read for a part that
 /// edits tokens: an edit of the row that keeps no state at the position.
 template <class P>
 concept processing_committed = part<P> && requires {
@@ -288,7 +288,7 @@ enum class verdict : std::uint8_t {
 };
 
 /// Token editing: `edit_token(candidate, context) -> verdict` is called for committed positions of
-/// the scored range, where candidate.current is the committed token; their rows are read, too. Only
+/// the scored range, where candidate.current is the committed token; their rows are also read. Only
 /// a policy with such a part rewrites committed tokens. Called in position order, by one thread. A
 /// step remasks fewer tokens than it commits, whatever the parts return; each sequence may exceed
 /// this by the number that the parts declare in `extra_forwards` (core/part/schedule.hpp); see
@@ -321,8 +321,8 @@ concept renoising = part<P> && requires(const P& p, part_context<P>& context) {
   { p.conclude(context) } -> std::same_as<token_id>;
 };
 
-/// A canvas that absorbs positions: `is_absorbed(context) -> bool`, true for a position that is
-/// no candidate and keeps its token, and `absorb(context)`, called once a step for each position
+/// A canvas that absorbs positions: `is_absorbed(context) -> bool`, true for a position that is not
+/// a candidate and keeps its token, and `absorb(context)`, called once a step for each position
 /// that the commit rule accepts; sequence_view::new_commits is their number.
 template <class P>
 concept absorbing = renoising<P> && requires(const P& p, part_context<P>& context) {

@@ -9,19 +9,19 @@ namespace UNMASK_NAMESPACE {
 /// A part that remasks the least certain tokens. After the commit rule, of the committed positions
 /// of the scored range and those that the step is about to commit, the `remask_count(context)` with
 /// the lowest `remask_score(candidate, context)` are masked: a committed one again, one of the step
-/// still. Ties: the lower position first; NaN is never remasked. `context.at` of remask_count is
-/// that of the first scored position, with the number of tokens that the step commits as `commits`;
-/// remask_score is called in parallel, reads the kept state of
-/// a committed position, and with `static constexpr bool tracks_current = true` its
-/// context.at.current_probability. Committed positions of the range are read.
+/// still. Ties: the lower position first; NaN is never remasked. remask_count gets `context.at` of
+/// the first scored position, with the number of tokens that the step commits as `commits`;
+/// remask_score is called in parallel, reads the kept state of a committed position, and with
+/// `static constexpr bool tracks_current = true` its context.at.current_probability. Committed
+/// positions of the range are read.
 ///
-/// A step may remask as many tokens as it commits while its commit rule may wait (extra_forwards),
-/// one fewer later, and what the steps before it could have remasked and did not: counted from the
-/// first, each pass gains a token. Each sequence may remask `extra_remasks(sequence_shape) ->
-/// std::int64_t` more. With `goes_on(sequence, context) -> bool` a sequence without a masked
-/// position is not complete as long as the result is true. A part that only remasks with some
-/// values of its knobs has `edits_tokens_now() -> bool`. Cost: a sort of the scored range in each
-/// step that remasks.
+/// A step may remask the number of tokens that it commits while its commit rule may wait
+/// (extra_forwards), one fewer later, and what the steps before it could have remasked and did not:
+/// counted from the first, each pass gains a token. Each sequence may remask
+/// `extra_remasks(sequence_shape) -> std::int64_t` more. With `goes_on(sequence, context) -> bool`
+/// a sequence without a masked position is not complete as long as the result is true. A part that
+/// only remasks with some values of its knobs has `edits_tokens_now() -> bool`. Cost: a sort of the
+/// scored range in each step that remasks.
 template <class P>
 concept remasking_least = part<P> && requires(const P& p,
                                               const detail::own_candidate<P>& c,
@@ -32,7 +32,7 @@ concept remasking_least = part<P> && requires(const P& p,
   { p.extra_remasks(g) } -> std::convertible_to<std::int64_t>;
 };
 
-/// A part whose sequence goes on without masked positions.
+/// A part whose sequence continues without masked positions.
 template <class P>
 concept going_on =
     remasking_least<P> && requires(const P& p, const sequence_view& q, part_context<P>& context) {
@@ -49,11 +49,11 @@ concept going_on =
 /// context.at.current_probability its probability. Ties: the lower position; NaN is neither hidden
 /// nor replaced. A step that hides nothing has no such pass.
 ///
-/// With `redecides()` a step some of whose tokens were replaced decides again what it had
-/// committed, in one more pass. context.at.block_step counts neither pass. Counts are asked once
-/// for the scored range, scores in parallel. `extra_checks(sequence_shape) -> std::int64_t` is the
-/// largest number of both passes. A sequence that is cancelled in such a pass keeps the masks, and
-/// its sequence_report::answer_end is at most the start of the scored range.
+/// With `redecides()` a step in which a token was replaced decides again about its commits, in one
+/// more pass. context.at.block_step counts neither pass. Counts are asked once for the scored
+/// range, scores in parallel. `extra_checks(sequence_shape) -> std::int64_t` is the largest number
+/// of both passes. A sequence that is cancelled in such a pass keeps the masks, and its
+/// sequence_report::answer_end is at most the start of the scored range.
 /// Cost: two sorts of the scored range in each step that hides; 8 bytes a position of the window.
 template <class P>
 concept reconsidering = part<P> && requires(const P& p,
@@ -70,16 +70,15 @@ concept reconsidering = part<P> && requires(const P& p,
 
 namespace detail {
 
-struct rows_of_block {};  // in place of step::block_rows
+struct rows_of_block {};  // instead of step::block_rows
 
 }  // namespace detail
 
-/// A rule that rewrites the scored block as a whole, and may move text in it:
-/// `rewrite_block(rows, context)` is called once a step, by one thread, in place of the commit
-/// rule. It sees every position of the scored range, masked or committed, and its row, and says
-/// what is written there. Declared by `static constexpr bool rewrites_blocks = true`, in a part
-/// that also has `schedule`, `track` and `commits`, which returns false. `context.at` concerns the
-/// first position.
+/// A rule that rewrites the scored block as a whole, and may move text in it: `rewrite_block(rows,
+/// context)` is called once a step, by one thread, instead of the commit rule. It sees every
+/// position of the scored range, masked or committed, and its row, and says what is written there.
+/// Declared by `static constexpr bool rewrites_blocks = true`, in a part that also has `schedule`,
+/// `track` and `commits`, which returns false. `context.at` concerns the first position.
 ///
 /// `rows` (step::block_rows) has, for i in [0, rows.size()) from the left:
 ///
@@ -93,7 +92,7 @@ struct rows_of_block {};  // in place of step::block_rows
 ///  - `erase(i)`: the position is removed, the text right of it moves left;
 ///  - `insert(i, count = 1)`: masked positions are put before it, the text right of it moves right;
 ///  - `most()`: the size that the range may have, `resize(size)`: that which it gets, for a range
-///    that ends with the sequence; `append(count, token)`: so many positions more after that, masked
+///    that ends with the sequence; `append(count, token)`: `count` positions more after that, masked
 ///    ones or committed ones with a token. The sequence is then longer or shorter.
 ///
 /// Positions without a call stay as they are. After the writes the block is put together from left
@@ -104,9 +103,9 @@ struct rows_of_block {};  // in place of step::block_rows
 /// it where it is; not with `moves_text() -> bool` that returns false, for a value of the part that
 /// only writes.
 ///
-/// With `begin_length(sequence_shape) -> index_t` the sequence begins with so many positions,
-/// prompt included, of the sequence_shape::length that it may have. Every decode has to end: a part
-/// says how many passes it takes in extra_forwards(sequence_shape).
+/// With `begin_length(sequence_shape) -> index_t` the sequence begins with this number of
+/// positions, prompt included; it may have up to sequence_shape::length. Every decode has to end: a
+/// part says how many passes it takes in extra_forwards(sequence_shape).
 template <class P>
 concept block_rewriting =
     part<P> && requires(const P& p, detail::rows_of_block& rows, part_context<P>& context) {

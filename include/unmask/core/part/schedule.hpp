@@ -76,9 +76,9 @@ concept block_ending =
     };
 
 /// A part that tracks positions before their block is decoded. If `reads_ahead() -> bool` is true,
-/// the rows of all masked positions after the scored range are read, too, as far as the pass
-/// computes them. They are processed like those of the scored range, with the numbers of the last
-/// active block in context.at, and are not candidates. The window must then have room for the
+/// the rows of all masked positions after the scored range are also read, as far as the pass
+/// computes them. They are processed like the rows of the scored range, with the numbers of the
+/// last active block in context.at, and are not candidates. The window must then have room for the
 /// answer.
 template <class P>
 concept reading_ahead = part<P> && requires(const P& p) {
@@ -90,13 +90,13 @@ concept reading_ahead = part<P> && requires(const P& p) {
 /// range on are no part of the committed prefix, so nothing stops at them. A pass of
 /// pass_kind::checking has no commit rule: `accepts(candidate, context) -> bool` says of each
 /// committed position of the scored range, in parallel, whether its token `candidate.current`
-/// stands next to the proposed one `candidate.token`. At the first that does not, or that is
+/// stays, given the proposed `candidate.token`. At the first that does not, or that is
 /// masked, the proposed token is written, and every position right of it is masked again. A row of
 /// NaN proposes the token that it commits elsewhere.
 ///
 /// The masked tokens are not charged: `extra_forwards` must cover drafts that are not accepted.
-/// With `static constexpr bool tracks_current = true`, context.at.current_probability is that of
-/// candidate.current.
+/// With `static constexpr bool tracks_current = true`, context.at.current_probability is the
+/// probability of candidate.current.
 template <class P>
 concept verifying =
     scheduling<P> &&

@@ -65,7 +65,7 @@ struct part_traits {
   index_t tracks = 0;          ///< tracked tokens at a position
   index_t probes = 0;          ///< probed tokens at a position
   bool has_cost = false;       ///< has a cost of candidates, or its operands have
-  const void* cost = nullptr;  ///< with one: tells it from those of other parts
+  const void* cost = nullptr;  ///< with a cost: tells it from the costs of other parts
 
   /// Whether its decisions depend on more than one step.
   [[nodiscard]] constexpr bool looks_beyond_a_step() const {

@@ -95,21 +95,21 @@ struct dual_cache {
 };
 static_assert(caching<dual_cache>);
 
-/// Computes the block alone; in every `prompt_period`-th pass everything left of it, too. Passes
+/// Computes the block alone; in every `prompt_period`-th pass also everything left of it. Passes
 /// whose number is a multiple of either period refresh. Positions right of the block are computed
 /// in the first pass only.
 ///
 /// With `reaches_back` the first pass of a block starts at the leftmost position that the last step
-/// wrote, so that its K/V are those of the token and not of the mask. With `aligned` block b counts
-/// its passes from b * block_length, as if each block had taken one pass a position. Period 0:
-/// never.
+/// wrote, so that its K/V are computed from the token and not from the mask. With `aligned` block b
+/// counts its passes from b * block_length, as if each block had taken one pass a position. Period
+/// 0: never.
 ///
 /// Range: periods >= 0.
 /// State: 8 bytes a sequence.
 /// Example: `tokens_per_step + block_cache(4)`, prompt xy, rows a90 b80 c90 d80 e90 f80, blocks of
 /// 2: runs 0-7 2-3 3-5 4-5 0-7 6-7.
 /// Source: Z. Zhu et al., ES-dLLM (2026), section 5.2 and appendix B; `reaches_back` and `aligned`
-/// are those of its released code.
+/// are from its released code.
 struct block_cache {
   index_t prompt_period = 64;
   index_t block_period = 16;
@@ -142,8 +142,8 @@ struct block_cache {
 };
 static_assert(caching<block_cache>);
 
-/// Computes the answer; in every `prompt_period`-th pass the prompt, too; every `answer_period`-th
-/// pass refreshes. Period 0: never after the first pass. Goes with a layer rule, such as
+/// Computes the answer; in every `prompt_period`-th pass also the prompt; every `answer_period`-th
+/// pass refreshes. Period 0: never after the first pass. Combines with a layer rule, such as
 /// similarity_refresh or cache_budget, that selects the positions that the passes between compute.
 ///
 /// Range: periods >= 0.
@@ -213,7 +213,7 @@ static_assert(picking<delayed_cache>);
 /// of the block left out. The engine computes the scores and calls host::key_selector or
 /// device::key_selector. A block with nothing left of it drops no key.
 ///
-/// Goes with dual_cache{.whole = 2}.
+/// Combines with dual_cache{.whole = 2}.
 /// Range: keep in [0, 1], delay >= 0, pool odd and >= 1.
 /// State: 8 bytes a sequence.
 /// Ties: the lower position.

@@ -81,7 +81,7 @@ struct entropy_cache {
         s.latest[kept++] = s.latest[k];
       }
     }
-    index_t fresh = 0;  // what was remasked is no token
+    index_t fresh = 0;  // a remasked position has no token
     for (index_t c = q.commit_count - 1; c >= 0 && fresh < recent; --c) {
       fresh += q.is_masked(q.commits[c].position) ? 0 : 1;
     }

@@ -32,8 +32,8 @@ enum class threshold_scope : std::uint8_t { answer, block };
 /// commits: for 256 positions of 126,464 columns 130 MB with scope answer, for a block of 32 16 MB.
 /// Cost: scope answer reads the rows of all masked positions of the answer in each step.
 /// Example: `adaptive_threshold(0.8, 0.1, 0, begin=1)`, rows a78 b75 c74: `a__` `abc`.
-/// Source: Dynamic-dLLM (2026), section 3.2, equation 11 and algorithm 2; the defaults are those of
-/// its experiments (figure 6c).
+/// Source: Dynamic-dLLM (2026), section 3.2, equation 11 and algorithm 2; the defaults are from its
+/// experiments (figure 6c).
 struct adaptive_threshold {
   float start = 0.9F;
   float lower = 0.001F;

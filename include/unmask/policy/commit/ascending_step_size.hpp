@@ -14,7 +14,7 @@ namespace UNMASK_NAMESPACE {
 /// steps. With several blocks in a step each has its own number, of all ranks.
 ///
 /// Range: first >= 1 and growth >= 1, finite; growth = 1 is tokens_per_step(first).
-/// Ties: those of the ranking.
+/// Ties: as the ranking.
 /// Cost: O(1) a candidate, no state.
 /// Example: `ascending_step_size`, rows a90 b80 c70 d60: `a___` `abc_` `abcd`.
 /// Source: the ascending step size (ASS) of Yang et al., Taming masked diffusion language models
@@ -27,8 +27,9 @@ struct ascending_step_size {
 
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
-  static constexpr part_label label{"ascending_step_size",
-                                    "commits growth times as many tokens in each step of a block"};
+  static constexpr part_label label{
+      "ascending_step_size",
+      "commits growth times the tokens of the step before, in each step of a block"};
   static constexpr knob<ascending_step_size> knobs[] = {
       {"first", &ascending_step_size::first, at_least(1).finite()},
       {"growth", &ascending_step_size::growth, at_least(1).finite()}};

@@ -34,9 +34,9 @@ enum class collect : std::uint8_t {
 /// = 0, the default) the rule is confidence > threshold, with neither cap nor slack: the same type
 /// decodes the sequence that calibrates and all later ones.
 ///
-/// Blocks after the last calibrated one use its thresholds; passes after the last calibrated one
-/// of a block use that one's threshold. The profile is part of the value: there is no pointer, and
-/// each sequence of a batch may have its own. A profile is valid for one model, one task, one block
+/// Blocks after the last calibrated one use its thresholds; passes after the last calibrated one of
+/// a block use that one's threshold. The profile is part of the value, without a pointer, and each
+/// sequence of a batch may have its own. A profile is valid for one model, one task, one block
 /// length and one way to cache; only the block length can be checked.
 ///
 /// No threshold exceeds cap (1 - slack), which is 0.60 and 0.72 with the paper's settings. If all

@@ -17,8 +17,8 @@ namespace UNMASK_NAMESPACE {
 /// Range: [0, 1]; nothing exceeds 1. Reads stat::confidence.
 /// Example: `threshold(0.9)`, confidences 0.95 0.6 0.92: commits 0.95 0.92.
 /// Example: `threshold(0.75, inclusive=true)`, confidences 0.95 0.6 0.75: commits 0.95 0.75.
-/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3, of which the released code includes the
-/// threshold; LoPA (equation 1) and SGLang do not.
+/// Source: C. Wu et al., Fast-dLLM (2025), section 3.3. The released code commits at the threshold
+/// itself, LoPA (equation 1) and SGLang do not.
 struct threshold {
   float value = 0.9F;
   bool inclusive = false;
@@ -72,8 +72,8 @@ struct steps_per_block {
   static constexpr statistics required = stat::none;
   static constexpr bool counts_steps = true;
 
-  static constexpr part_label label{"steps_per_block",
-                                    "divides the tokens of a block evenly among so many steps"};
+  static constexpr part_label label{
+      "steps_per_block", "divides the tokens of a block evenly among the given number of steps"};
   static constexpr knob<steps_per_block> knobs[] = {{"steps", &steps_per_block::steps, at_least(1)},
                                                     {"whole_block", &steps_per_block::whole_block}};
 
@@ -110,7 +110,7 @@ static_assert(commit_rule<block_deadline>);
 ///
 ///     confidence(n) >= 1 - value / (n + 1)
 ///
-/// The more tokens, the higher the confidence that each needs. Goes with by_confidence only.
+/// The more tokens, the higher the confidence that each needs. Combines with by_confidence only.
 /// With `accept_last` the last-ranked candidate commits untested if all before it do, as in the
 /// released code.
 /// Range: value >= 0. Reads stat::confidence.

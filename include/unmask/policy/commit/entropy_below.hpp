@@ -10,12 +10,12 @@ namespace UNMASK_NAMESPACE {
 ///
 ///     rank = 1  or  H <= value
 ///
-/// With `per_position` H is the entropy and so many nats for each position right of the first
-/// masked one, as by_entropy_and_distance ranks it.
+/// With `per_position` H is the entropy plus `per_position` nats for each position right of the
+/// first masked one, as by_entropy_and_distance ranks it.
 ///
 /// The published rule ranks by_entropy: the candidate of the least entropy always commits. With
 /// several blocks in a step that is one candidate for all of them, and a block that must commit and
-/// has no such candidate commits its own best one, too.
+/// has no such candidate also commits its own best one.
 ///
 /// Range: value and per_position >= 0, in nats. Reads stat::entropy.
 /// Example: `by_entropy + entropy_below(0.4)`, rows a60b40 a95b5 a90b10: `_aa` `aaa`.

@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE {
 /// only certain tokens finish. Reads stat::confidence.
 /// Ties: both comparisons are exact; the sum is taken in the order of the positions, the same bits
 /// everywhere. A candidate that a filter ranks last has confidence 0, and nothing finishes then
-/// unless low is 0. A row of NaN is no candidate: it neither counts nor commits.
+/// unless low is 0. A row of NaN is not a candidate: it neither counts nor commits.
 /// Cost: O(candidates) a step, in one thread.
 /// Example: `finish(0.97, 0.5)`, rows a90 b80 c70: `abc`.
 /// Example: `finish(0.97, 0.51)`, rows a90 b80 c70: `a__` `abc`.

@@ -13,7 +13,7 @@ namespace UNMASK_NAMESPACE {
 ///
 /// The left side falls with n. The first rank always commits. With `margin` = 1 - f the rule
 /// commits all that `factor(f)` commits, and more where the better ranks are surer than the n-th.
-/// Goes with rankings by confidence only.
+/// Combines with rankings by confidence only.
 ///
 /// Range: margin is finite; with 1 or more one token commits, with a low negative number all do.
 /// Reads stat::confidence.

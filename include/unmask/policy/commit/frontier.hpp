@@ -24,7 +24,7 @@ namespace UNMASK_NAMESPACE {
 /// frontier whose row has no finite logit (a mask of zeros) commits the lowest token that may be
 /// proposed, and counts in sequence_report::invalid_rows.
 ///
-/// Goes with every ranking, commit rule, schedule and edit. Not with lookahead, whose branches
+/// Combines with every ranking, commit rule, schedule and edit. Not with lookahead, whose branches
 /// place tokens whose bitmask was made without the tokens left of them; not with parts that
 /// rewrite committed tokens; not with a canvas, which commits nothing before its end.
 /// Range: reach >= 0, 0 <= first <= last. With reach 0 one token a step.

@@ -13,14 +13,12 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Both comparisons are strict; a threshold of 1 commits span winners only. A span ends at a
 /// position that is not masked, whose row is invalid, or that is not scored; it may cross blocks if
-/// several are scored. The best candidate of all is committed by the progress guarantee. Goes with
-/// by_confidence only.
-/// Range: low, threshold in [0, 1]. Reads stat::confidence and rank_info_in_span::span_rank.
-/// Ties: one winner a span, the lower position.
-/// Cost: O(length of the span) a candidate, 4 bytes a position.
-/// Example: `hierarchical(0.6, 0.85)`, confidences 0.7 0.88 0.92 0.8: commits 0.88 0.92.
-/// Source: inclusionAI, dInfer (2025), hierarchical decoding; released as `HierarchyDecoder`, which
-/// commits all equally good winners of a span.
+/// several are scored. The best candidate of all is committed by the progress guarantee. Combines
+/// with by_confidence only. Range: low, threshold in [0, 1]. Reads stat::confidence and
+/// rank_info_in_span::span_rank. Ties: one winner a span, the lower position. Cost: O(length of the
+/// span) a candidate, 4 bytes a position. Example: `hierarchical(0.6, 0.85)`, confidences 0.7 0.88
+/// 0.92 0.8: commits 0.88 0.92. Source: inclusionAI, dInfer (2025), hierarchical decoding; released
+/// as `HierarchyDecoder`, which commits all equally good winners of a span.
 struct hierarchical {
   float low = 0.4F;
   float threshold = 0.9F;

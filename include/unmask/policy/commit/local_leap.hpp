@@ -23,9 +23,9 @@ namespace UNMASK_NAMESPACE {
 /// Cost: O(radius) a candidate.
 /// Example: `local_leap(0.9, 0.75, 1)`, confidences 0.95 0.8 0.78: commits 0.95 0.8.
 /// Source: F. Kong et al., Accelerating diffusion LLM inference via local determinism propagation
-/// (2025), LocalLeap. The comparisons, and the defaults for LLaDA-8B-Instruct, are those of a
-/// public copy of its released code; they could not be checked against the sections of the paper.
-/// That code goes by confidence and commits the best candidate where there is no anchor, as every
+/// (2025), LocalLeap. The comparisons, and the defaults for LLaDA-8B-Instruct, are from a public
+/// copy of its released code; they could not be checked against the sections of the paper. That
+/// code goes by confidence and commits the best candidate if no candidate is an anchor, as every
 /// forced block does here.
 struct local_leap {
   float threshold = 0.9F;

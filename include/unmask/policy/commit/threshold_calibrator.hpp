@@ -93,7 +93,7 @@ class threshold_calibrator {
       add(e);
     }
   }
-  /// Records the candidates of one step, those of masked positions; tokens of branches, whose
+  /// Records the candidates of one step at masked positions; tokens of branches, whose
   /// probability is of the step before, are ignored.
   void add(std::span<const candidate_entry> entries) {
     for (const candidate_entry& e : entries) {

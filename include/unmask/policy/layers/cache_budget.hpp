@@ -54,7 +54,7 @@ share_out(const float* weights, index_t count, index_t total, index_t* shares) {
 /// Distribution of the budget over the layers.
 enum class sharing : unsigned char {
   by_change,  ///< in proportion to the mean change at the layer in the last pass; sums to the total
-  /// As in the released code, whose weights are equal up to rounding: int(32 budget / layers),
+  /// Like the released code, whose weights are equal up to rounding: int(32 budget / layers),
   /// where 32 is its number of layers; `budget` itself in the second pass.
   released
 };
@@ -65,13 +65,13 @@ enum class budget_scope : unsigned char {
   /// among the most changed, they use places of the budget (algorithm 1, line 15).
   all,
   /// Positions that are not near the last committed token. Those near it are computed in addition,
-  /// so that each layer computes that many more (the released code).
+  /// so that each layer computes that number of positions more (the released code).
   outside_window
 };
 
 /// Layer rule with a budget of positions that is distributed over the layers. Each layer computes
-/// as many positions as its share, those whose `Feature` changed most since the previous pass, and
-/// those near the last committed token. The others keep the stored outputs of the layer.
+/// its share of positions, those whose `Feature` changed most since the previous pass, and those
+/// near the last committed token. The others keep the stored outputs of the layer.
 ///
 /// The change is d = 1 - cos(now, stored); the row of every position is stored in each pass. A
 /// layer whose mean change over the ranked positions was s gets, by largest remainder,
@@ -87,13 +87,13 @@ enum class budget_scope : unsigned char {
 /// refreshes over every n-th ranked position only, 0 over none.
 ///
 /// Without a cache every position enters each pass, and only the first pass computes all of them,
-/// as in algorithm 1, where the prompt is ranked, too; with the periods of interval_cache further
+/// as in algorithm 1, where the prompt is also ranked; with the periods of interval_cache further
 /// passes compute everything, as an option of the released code. cache_budget_of() returns the
 /// budget for a long answer.
 ///
 /// Range: budget, window, full_layers, refresh_stride >= 0.
-/// State: 8 bytes a layer; the engine lends a row of the feature's width for each position and
-/// layer, and keeps the attention and feed-forward outputs as well as K/V.
+/// State: 8 bytes a layer; the engine keeps a row of the feature's width for each position and
+/// layer, as well as the attention and feed-forward outputs and K/V.
 /// Ties: the lower position.
 /// Cost: O(entered) a layer, O(layers^2) a pass.
 /// Example: `tokens_per_step + cache_budget(2, 0) + interval_cache(1, 0)`, prompt xy, rows a90 b80
@@ -231,11 +231,11 @@ static_assert(counting<cache_budget> && mandating<cache_budget> && allocating<ca
 
 /// Computes, at each layer, the share of the answer whose `Feature` changed most since it was last
 /// computed there: int(share * answer) positions, by 1 - cos(now, stored). The others keep the
-/// stored outputs of the layer; the prompt is computed in the passes that run it. Goes with
+/// stored outputs of the layer; the prompt is computed in the passes that run it. Combines with
 /// interval_cache.
 ///
 /// Range: share in [0, 1].
-/// State: the engine lends memory as for cache_budget.
+/// State: the engine keeps the same memory as for cache_budget.
 /// Ties: the lower position.
 /// Cost: O(entered) a layer.
 /// Example: `tokens_per_step + similarity_refresh(0.34) + interval_cache`, prompt xy, rows a90 b80

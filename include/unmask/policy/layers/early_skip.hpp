@@ -23,8 +23,8 @@ inline constexpr index_t max_skip_stages = 8;
 /// c is the confidence of a masked position when it last had logits (0 for others, and before), h
 /// the row of `Indicator` at this layer and g the row at the same layer when the position was last
 /// selected there. Skipped positions are dropped from the pass: deeper layers keep their K/V, they
-/// have no logits and are no candidates in the step. Goes with a cache that refreshes from time to
-/// time, such as block_cache.
+/// have no logits and are not candidates in the step. Combines with a cache that refreshes from
+/// time to time, such as block_cache.
 ///
 /// A change therefore counts until the position is computed, as in the released code. Algorithm 1,
 /// line 8, stores the row of every position that reaches the layer, selected or not: there a change
@@ -35,16 +35,16 @@ inline constexpr index_t max_skip_stages = 8;
 /// stores_all = true is that of algorithm 1.
 ///
 /// At the first layer of each stage the int(keep * entered) most important positions are kept. With
-/// `floor` at least min(commits + 2, block length) are kept, where commits are those of the last
-/// step. `cap` divides the second term by its largest value at the layer, if that exceeds 1.
-/// Bonuses are added to the importance: `first_masked` for the leftmost masked position,
-/// `committed` for those that the last step committed (if weight < 1), `confident` for the two of
-/// highest c (if weight > 0). `forgets_held`: a candidate that a part rejected counts as c = 0. A
-/// stored row of zeros has length 1e-6 sqrt(width).
+/// `floor` at least min(commits + 2, block length) are kept, where commits counts the last step.
+/// `cap` divides the second term by its largest value at the layer, if that exceeds 1. Bonuses are
+/// added to the importance: `first_masked` for the leftmost masked position, `committed` for those
+/// that the last step committed (if weight < 1), `confident` for the two of highest c (if weight >
+/// 0). `forgets_held`: a candidate that a part rejected counts as c = 0. A stored row of zeros has
+/// length 1e-6 sqrt(width).
 ///
 /// Range: weight in [0, 1]; keep and depth in [0, 1], keep not increasing; bonuses in [0, 1e30].
 /// Reads stat::confidence.
-/// State: 4 bytes a position; the engine lends `width` numbers a position and stage.
+/// State: 4 bytes a position; the engine keeps `width` numbers per position and stage.
 /// Ties: the lower position.
 /// Cost: O(entered) a stage.
 /// Example: `tokens_per_step + early_skip(depths=[0.25], keeps=[0.5]) + block_cache`, rows a90 b80

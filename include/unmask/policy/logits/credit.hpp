@@ -52,13 +52,13 @@ UNMASK_HD void earn_credit(auto& row,
 ///
 /// At each scored step, with p* the probability of the leading token v* before the edit:
 ///     C(v) = decay C(v) for all v;  C(v*) += p*^exponent;  z(v) += strength ln(1 + C(v)).
-/// Ranking and commit rule use the edited row, so credit goes with all of them.
+/// Ranking and commit rule use the edited row, so credit combines with all of them.
 ///
 /// A position gets a slot for a token the first time it leads, so at most one new token a step;
-/// every other token has credit 0 and an unedited logit. `Slots` bounds their number: with at least
-/// as many slots as steps in which the position can be masked, the rule is exactly the dense one. A
-/// token that finds no free slot earns nothing; no slot is evicted. A position that is not scored
-/// keeps its credit unchanged.
+/// every other token has credit 0 and an unedited logit. `Slots` bounds their number: if it is at
+/// least the number of steps in which the position can be masked, the rule is exactly the dense
+/// one. A token that finds no free slot earns nothing; no slot is evicted. A position that is not
+/// scored keeps its credit unchanged.
 ///
 /// Range: strength >= 0, decay in [0, 1], exponent >= 0. Reads stat::confidence.
 /// State: 8 bytes a slot and position, reset when the position commits and when a sequence starts.
@@ -72,7 +72,7 @@ UNMASK_HD void earn_credit(auto& row,
 ///
 /// Example: `threshold(0.8) + trace_credit`, rows a85 b70 c70: `a__` `abc`.
 /// Source: CreditDecoding (2025), section 4.2, equations 4 to 7 and algorithm 1; the defaults are
-/// those of section 5.1, `credit_released` has those of the code.
+/// from section 5.1; `credit_released` has the defaults of the code.
 template <int Slots = 64>
 struct trace_credit {
   float strength = 0.65F;

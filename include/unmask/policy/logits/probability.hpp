@@ -20,9 +20,9 @@ namespace UNMASK_NAMESPACE {
 /// and min_p count in the whole row. A token that is suppressed, not allowed or not in the
 /// vocabulary has probability 0. Positions whose row is invalid are left out.
 ///
-/// Applies to the answer offsets [first, last). The tokens are those of the first `count` that are
-/// given, at least one and all different. Goes with every other part but adaptive_threshold and
-/// stable_and_confident, as all parts that track tokens. Reads stat::confidence.
+/// Applies to the answer offsets [first, last). The tokens are the given ones among the first
+/// `count`, at least one and all different. Combines with every other part but adaptive_threshold
+/// and stable_and_confident, as all parts that track tokens. Reads stat::confidence.
 /// Range: count in [1, Count].
 /// Cost: O(count log tracked) a row and 48 bytes a token and position; no state.
 /// Example: `tokens_per_step + probability_of([0, 1])`, rows a60b30: reports 0.6 0.3.

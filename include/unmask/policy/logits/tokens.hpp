@@ -27,12 +27,12 @@
 /// | remask_current_below       | yes          | yes       | at most once |
 /// | edit_committed             | yes          | yes       | yes          |
 ///
-/// All of them go with every ranking and commit rule, and with sampling{}: a token is drawn from
-/// the edited row, exactly. truncation.hpp says what goes with top_k, top_p and min_p;
+/// All of them combine with every ranking and commit rule, and with sampling{}: a token is drawn
+/// from the edited row, exactly. truncation.hpp states what combines with top_k, top_p and min_p;
 /// probability.hpp reports the probability of allowed tokens.
 ///
 /// "order counts": credit is computed on the row as edited by the parts written before it, and its
-/// result is edited by those after it. "edits those": rows of committed positions are edited, too,
+/// result is edited by those after it. "edits those": rows of committed positions are also edited,
 /// so that a banned token never replaces a committed one. "no" and "before it" are compile errors.
 /// temperature{} is applied while the row is read, so always before any of these edits.
 namespace UNMASK_NAMESPACE {
@@ -54,7 +54,7 @@ struct token_bias {
 /// Source: `logit_bias` of the OpenAI completion interface.
 template <int Count = 16>
 struct logit_bias {
-  static_assert(Count >= 1, "a logit_bias of no tokens is no part: leave it out");
+  static_assert(Count >= 1, "a logit_bias without tokens has no effect: leave it out");
 
   token_bias pairs[Count] = {};  ///< The tokens and their biases.
 
@@ -116,15 +116,15 @@ static_assert(tracking<logit_bias<>> && logits_processor<logit_bias<>> &&
               restricting<logit_bias<>>);
 
 /// Restricts positions to a list of tokens: every other token is excluded from their rows.
-/// Confidence, entropy, margin and the reported log-probability are then those of the softmax over
-/// the list alone: "which of these, and how sure?".
+/// Confidence, entropy, margin and the reported log-probability are then computed in the softmax
+/// over the list alone: "which of these, and how sure?".
 ///
 /// Applies to the answer offsets [first, last), counted from the end of the prompt; elsewhere it
 /// has no effect. Suppressed tokens stay suppressed; a row in which no listed token is finite is
 /// invalid and commits the lowest one that is allowed. Two lists at one position leave their
 /// intersection. Must be written before parts with a memory, such as trace_credit, which would
-/// otherwise remember tokens that can never be proposed. The tokens are those of the first `count`
-/// that are given, at least one.
+/// otherwise remember tokens that can never be proposed. The tokens are the given ones among the
+/// first `count`, at least one.
 ///
 /// Range: count in [1, Count].
 /// Cost: O(count * tracked) a row.

@@ -27,17 +27,18 @@
 /// The ranking uses the confidence of the drawn token in the whole row at temperature 1, as in
 /// LLaDA; with confidence_after_truncation{} that among the kept tokens, as in Dream.
 ///
-/// Goes with every ranking, commit rule and schedule, and with edits of tracked tokens that keep no
-/// state (penalties, bias, lists, EOS rules). Not with trace_credit and adaptive_credit, which
-/// raise tokens that the read does not hold separately, nor with such edits and lookahead together.
+/// Combines with every ranking, commit rule and schedule, and with edits of tracked tokens that
+/// keep no state (penalties, bias, lists, EOS rules). Not with trace_credit and adaptive_credit,
+/// which raise tokens that the read does not hold separately, nor with such edits and lookahead
+/// together.
 namespace UNMASK_NAMESPACE {
 
 /// Computes the statistics over the kept tokens, renormalised: confidence, margin and entropy, and
 /// the log-probability of reports. Without a drawing part the proposed token is the best one, and
 /// only these change.
 ///
-/// A row with one kept token has confidence 1. Does not go with parts that compare rows with those
-/// of the previous step.
+/// A row with one kept token has confidence 1. Does not combine with parts that compare rows with
+/// the rows of the previous step.
 /// Example: `threshold(0.9) + sampling + top_k(1) + confidence_after_truncation`, rows a60 b50:
 /// `ab` at 1.
 /// Source: J. Ye et al., Dream 7B (2025), its `sample_tokens`.
@@ -52,7 +53,7 @@ struct confidence_after_truncation {
 };
 static_assert(truncating<confidence_after_truncation>);
 
-/// Keeps the k tokens of largest logit: exactly k, if the row has as many.
+/// Keeps the k tokens of largest logit: exactly k, if the row has k.
 ///
 /// Range: k >= 1; k >= vocab keeps all.
 /// Ties: the lower token; released code keeps all that equal the k-th.

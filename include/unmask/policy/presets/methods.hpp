@@ -21,7 +21,7 @@
 /// defaults. Where the released code has other values, they are in released.hpp, whose parts and
 /// presets may be passed here; the loops of released code are separate presets there.
 ///
-/// The block length is that of the sequence, sequence_shape::block_length; each method names the
+/// The block length is sequence_shape::block_length; each method names the
 /// lengths of its paper. Details that a paper leaves open (ties, roundings, invalid rows) are as in
 /// the parts. No function stops at an EOS token, unless it says so: with(credit_decoding(),
 /// stop_at_eos{}) does.
@@ -38,7 +38,7 @@ template <class... Parts, class... More>
 
 /// Credit Decoding: trace credit under a threshold, confidence >= `threshold`.
 ///
-/// The paper gives no threshold; 0.9 is that of Fast-dLLM, its baseline. Blocks of 64, answers of
+/// The paper gives no threshold; 0.9 is from Fast-dLLM, its baseline. Blocks of 64, answers of
 /// 256: with 64 slots the rule is exact in blocks of up to 64 positions. Most of its tables are
 /// with early stop: stop_at_eos. Released: credit_released, and released::dinfer_credit() for the
 /// loop. Source: CreditDecoding (2025), algorithm 1, section 5.1.
@@ -96,7 +96,7 @@ template <int Slots = 64>
 
 /// The refreshes of Dynamic-dLLM: every position enters each pass, and only the first one computes
 /// everything. Source: Dynamic-dLLM (2026), algorithm 1, lines 1 to 6. (The intervals in its
-/// appendix B.2 are those of the methods that it is compared with.)
+/// appendix B.2 belong to the methods that it is compared with.)
 [[nodiscard]] constexpr interval_cache dynamic_dllm_cache() {
   return {.prompt_period = 1, .answer_period = 0};
 }
@@ -115,7 +115,7 @@ dynamic_cache_updating(const basic_cache_budget<Feature>& budgets = {},
 /// with hooks in their layers.
 ///
 /// In algorithm 1, line 3, the prediction of the first pass commits by the decoding that the method
-/// is added to; here the threshold, which has not moved yet, decides in that pass, too.
+/// is added to; here the threshold, which has not moved yet, also decides in that pass.
 ///
 /// Blocks of 32, answers of 256, or 512 for HumanEval. For longer answers both budget and window
 /// are cache_budget_of(length). Positions that a layer does not compute stay in the pass and have
@@ -135,8 +135,8 @@ template <feature Feature = feature::input>
 /// with hooks in their layers.
 ///
 /// Half of the positions after an eighth and half of those after a quarter of the layers are
-/// skipped, weight 0.5 (section 6.1). `cache` has the refresh periods, by default those of GSM8K
-/// under LLaDA; table 5 (LLaDA; Dream in parentheses), prompt / block:
+/// skipped, weight 0.5 (section 6.1). `cache` has the refresh periods, by default for GSM8K under
+/// LLaDA; table 5 (LLaDA; Dream in parentheses), prompt / block:
 ///     GSM8K 64/16 (64/8), MATH 256/8 (256/4), BBH 64/4 (64/8), HumanEval 64/4 (64/2),
 ///     MBPP 64/4 (256/2);
 /// and ES-dLLM*, table 6: BBH 32/4 (16/4), MBPP (8/2). Blocks of 64, of 256 for MATH; answers of
@@ -144,7 +144,7 @@ template <feature Feature = feature::input>
 /// released::early_skip_released(). Source: ES-dLLM (2026), algorithm 1, section 6.1, appendix B.
 ///
 /// Algorithm 1, line 8, stores the row of every position that reaches a layer; early_skip stores
-/// those of the positions that the layer computes, as the release does, and says what differs.
+/// the rows of the positions that the layer computes, as the release does, and says what differs.
 ///
 /// `ends` is the rule of appendix B.2. Taken literally, it commits a run of EOS tokens from the
 /// left only, one a pass: stop_at_eos ends the decode instead, and eos_gate{.until_first = true},
@@ -188,10 +188,10 @@ template <feature Indicator = feature::hidden>
 }
 
 /// LoPA over one block after the other, as in table 1 over Dream as released: lookahead branches
-/// under a threshold. The paper gives neither threshold nor branches for it; the defaults are those
-/// of lopa_d2f(). Of the other scores of a branch that section 3.2 names, lookahead has the mean of
-/// the least confident share; that of a sliding window is left out. Source: LoPA (2025), algorithm
-/// 1, equations 1 and 2.
+/// under a threshold. The paper gives neither threshold nor branches for it; the defaults are the
+/// same as for lopa_d2f(). Of the other scores of a branch that section 3.2 names, lookahead has
+/// the mean of the least confident share; the score of a sliding window is left out. Source: LoPA
+/// (2025), algorithm 1, equations 1 and 2.
 template <ranking Ranking = by_confidence>
 [[nodiscard]] constexpr auto lopa(const lookahead_by<Ranking>& ahead = {.branches = 14},
                                   float threshold = 0.9F) {
@@ -201,7 +201,7 @@ template <ranking Ranking = by_confidence>
 /// LoPA with D2F: lookahead branches over pipelined blocks. session_capacity::branches must be at
 /// least `ahead.branches`.
 ///
-/// The defaults are those of D2F-Dream on GSM8K; table 5, block length, blocks.add, threshold,
+/// The defaults are for D2F-Dream on GSM8K; table 5, block length, blocks.add, threshold,
 /// branches, with blocks.activate 0.95 throughout:
 ///     D2F-Dream: GSM8K 32, 0.1, 0.9, 14; MATH 16, 0.1, 0.9, 7; HumanEval and MBPP 32, 0.3, 0.95,
 ///     7; D2F-DiffuCoder: HumanEval+ 32, 0.3, 0.95, 6; MBPP+ 32, 0.3, 0.9, 14.
@@ -254,12 +254,12 @@ template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gsm8k() {
   return osdt(osdt_gsm8k_settings<Cells>);
 }
-/// The same with the settings of GPQA.
+/// OSDT with the settings of GPQA.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_gpqa() {
   return osdt(osdt_gpqa_settings<Cells>);
 }
-/// The same with the settings of HumanEval.
+/// OSDT with the settings of HumanEval.
 template <int Cells = 256>
 [[nodiscard]] constexpr auto osdt_humaneval() {
   return osdt(osdt_humaneval_settings<Cells>);

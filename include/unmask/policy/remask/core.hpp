@@ -15,10 +15,10 @@ namespace UNMASK_NAMESPACE {
 /// last `tail` positions of the block, are hidden in one more pass, and so are those that the step
 /// commits. Where the row of a position then proposes another token with a confidence of 0.3 or
 /// more, that token replaces it: at most `count` tokens of a step, no more than the step commits,
-/// and those of the least probable present token first. With `redecide`, a step that has replaced
-/// some decides its commits again, in a pass with the new ones in place.
+/// the least probable present token first. With `redecide`, a step that has replaced some decides
+/// its commits again, in a pass with the new ones in place.
 ///
-/// Goes with any ranking; the release ranks by confidence or by margin.
+/// Combines with any ranking; the release ranks by confidence or by margin.
 /// Range: steps >= 1; every >= 0, 0 replaces nothing; candidates >= 0; count >= 0;
 /// tail >= 0.
 /// Ties: the lower position first. A row of NaN keeps its token.

@@ -15,12 +15,10 @@ namespace UNMASK_NAMESPACE {
 /// first, fewer in a step than it commits, and at most `allowance` more for the whole sequence,
 /// which are its additional forward passes.
 ///
-/// Committed positions of the scored range are read, too, so every step reads the rows of the whole
-/// range. Goes with edited_blocks: other schedules leave a block as soon as it is complete. Reads
-/// stat::confidence. No state.
-/// Range: threshold in [0, 1], allowance >= 0.
-/// Example: `tokens_per_step + edit_committed(0.5) + edited_blocks`, rows a90, then b80: `a` `b`
-/// `b`.
+/// Committed positions of the scored range are also read, so every step reads the rows of the whole
+/// range. Combines with edited_blocks: other schedules leave a block as soon as it is complete.
+/// Reads stat::confidence. No state. Range: threshold in [0, 1], allowance >= 0. Example:
+/// `tokens_per_step + edit_committed(0.5) + edited_blocks`, rows a90, then b80: `a` `b` `b`.
 /// Example: `tokens_per_step + edit_committed(0.5, to_mask=true, allowance=1) + edited_blocks`,
 /// rows a90, then b80: `a` `_` `b` `b`. Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`,
 /// its edits of tokens. Its penalty on repeating the left neighbour is neighbour_penalty.
@@ -61,9 +59,9 @@ static_assert(token_editing<edit_committed>);
 /// before that block is edited; with `ends_at_eos` it ends after the block that holds an EOS token,
 /// if no position up to its end is masked.
 ///
-/// With `most_forwards` a block is left after so many passes as it is, with its masked positions;
-/// 0: none. A sequence that has such positions at its end ends with ending::max_steps. `aligned` is
-/// that of semi_autoregressive.
+/// With `most_forwards` a block is left as it is after this number of passes, with its masked
+/// positions; 0: no limit. A sequence that has such positions at its end ends with
+/// ending::max_steps. `aligned`: see semi_autoregressive.
 /// Range: most_edits >= 0; 0 is semi_autoregressive; most_forwards >= 0.
 /// State: 16 bytes a sequence.
 /// Cost: O(block length) a step, at most most_edits additional forward passes a block.
@@ -77,7 +75,7 @@ static_assert(token_editing<edit_committed>);
 /// blocks of 2: `ae__` `aeee`.
 /// Source: SGLang, `JointThreshold` of `srt/dllm/algorithm`, its `max_post_edit_steps`. There one
 /// more pass follows, which decides nothing. `generate` of LLaDA2.1 ends after the edited block
-/// that holds an EOS token; that of mlx-vlm has a most number of passes.
+/// that holds an EOS token; `generate` of mlx-vlm has a largest number of passes.
 struct edited_blocks {
   index_t most_edits = 16;
   bool aligned = false;
@@ -107,7 +105,7 @@ struct edited_blocks {
     check_argument(!ends_at_eos || m.eos_token != no_token,
                    "model_info::eos_token",
                    "no_token",
-                   "a token where edited_blocks has ends_at_eos, which would else never end");
+                   "a token if edited_blocks has ends_at_eos, which would otherwise never end");
   }
 
   [[nodiscard]] UNMASK_HD std::int64_t extra_forwards(const sequence_shape& g) const {

@@ -39,16 +39,14 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Confidences are of the whole row with the mask token, which needs model_info::suppress_mask =
 /// false; without it the mask token has no share in them and is never proposed. An invalid row has
-/// confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas, layer rules or
-/// constraints. With a command, text moves: a start with a fixed position in the answer is refused.
-/// Range: threshold and edit_threshold in [0, 1], most_edits in [0, 62], block_length <= 64;
-/// erase_token and insert_token in the vocabulary and different, or -1 for none.
-/// Ties: the lower position, the lower token.
-/// State: 5.5 KB a sequence. That a block is as it once was is told by a hash of 64 bits.
-/// Cost: one thread, O(block_length * (block_length + memory)) a step; at most block_length +
-/// most_edits + 2 passes a block.
-/// Example: `joint_threshold_indel(erase_token=4)`, rows a90 e90 c90, then a90 c90 d90: `ac_` `acd`
-/// `acd`.
+/// confidence 0. Does not combine with draws, truncation, remasking, lookahead, canvas, layer rules
+/// or constraints. With a command, text moves: a start with a fixed position in the answer is
+/// refused. Range: threshold and edit_threshold in [0, 1], most_edits in [0, 62], block_length <=
+/// 64; erase_token and insert_token in the vocabulary and different, or -1 for none. Ties: the
+/// lower position, the lower token. State: 5.5 KB a sequence. That a block is as it once was is
+/// told by a hash of 64 bits. Cost: one thread, O(block_length * (block_length + memory)) a step;
+/// at most block_length + most_edits + 2 passes a block. Example:
+/// `joint_threshold_indel(erase_token=4)`, rows a90 e90 c90, then a90 c90 d90: `ac_` `acd` `acd`.
 /// Example: `joint_threshold_indel(insert_token=5)`, rows a90 f90 c90, then a90 b90 c90: `a__`
 /// `abc` `abc`. Source: SGLang 0.5.23, `JointThresholdInDel` of `srt/dllm/algorithm`
 /// (sgl-project/sglang, Apache-2.0); no paper is known.
@@ -260,7 +258,7 @@ struct joint_threshold_indel {
   }
 
   // Takes the masked positions with a confidence above `bound` or, if there are fewer than `least`,
-  // so many of highest confidence. Returns how many of them are original.
+  // the `least` positions of highest confidence. Returns how many of them are original.
   UNMASK_HD static index_t take_masked(
       const auto& rows, choice* proposed, index_t least, float bound, const auto& is_original) {
     index_t taken = 0;

@@ -5,17 +5,17 @@
 #include <unmask/core/part/part.hpp>
 #include <unmask/core/policy.hpp>
 
-/// Remasking of committed tokens, as long as their block is scored. Their rows are read like those
-/// of masked positions, with the edits of tokens.hpp, repetition.hpp and eos.hpp. Positions before
-/// sequence_report::committed_prefix may then still change.
+/// Remasking of committed tokens, as long as their block is scored. Their rows are read like the
+/// rows of masked positions, with the edits of tokens.hpp, repetition.hpp and eos.hpp. Positions
+/// before sequence_report::committed_prefix may then still change.
 namespace UNMASK_NAMESPACE {
 
 /// Remasks a position when its committed token has become less probable than `confidence`.
 ///
-/// The probability is exactly that of the committed token, in the row as edited. The state of a
-/// remasked position is reset. Every step remasks fewer tokens than it commits, lowest positions
-/// first, and at most `allowance` more for the whole sequence, which are its additional forward
-/// passes. With a commit rule of one token a step only the allowance is ever remasked.
+/// The probability is exactly the probability of the committed token in the edited row. The state
+/// of a remasked position is reset. Every step remasks fewer tokens than it commits, lowest
+/// positions first, and at most `allowance` more for the whole sequence, which are its additional
+/// forward passes. With a commit rule of one token a step only the allowance is ever remasked.
 ///
 /// Range: confidence in [0, 1], 0 remasks nothing; allowance >= 0.
 /// Cost: O(1) a position.
@@ -55,13 +55,11 @@ static_assert(token_editing<remask_current_below> && current_tracking<remask_cur
 /// not on the committed one: remask_current_below tests the latter.
 ///
 /// A step commits at least one candidate more than there are such positions, the best ones first,
-/// masked positions with invalid rows last: it takes no additional forward passes. Goes with every
-/// commit rule; candidates of both kinds form the spans of hierarchical. Reads stat::confidence. No
-/// state.
-/// Range: [0, 1], strict; 0 remasks nothing.
-/// Example: `tokens_per_step(2) + remask_below(0.4)`, rows a90 b80 c70 d60, then a90 e35b30 c70
-/// d60: `ab__` `a_cd` `aecd`.
-/// Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
+/// masked positions with invalid rows last: it takes no additional forward passes. Combines with
+/// every commit rule; candidates of both kinds form the spans of hierarchical. Reads
+/// stat::confidence. No state. Range: [0, 1], strict; 0 remasks nothing. Example:
+/// `tokens_per_step(2) + remask_below(0.4)`, rows a90 b80 c70 d60, then a90 e35b30 c70 d60: `ab__`
+/// `a_cd` `aecd`. Source: inclusionAI, dInfer (2025), `hierarchy_remasking`.
 struct remask_below {
   float confidence = 0.4F;
   static constexpr statistics required = stat::confidence;

@@ -12,13 +12,13 @@
 namespace UNMASK_NAMESPACE {
 
 /// Commits `count` tokens a pass until the share `ratio` of the answer is committed, then loops,
-/// then goes on as before. Each of the `loop_steps` rounds of the loop is two passes: the first
+/// then continues as before. Each of the `loop_steps` rounds of the loop is two passes: the first
 /// commits nothing, and masks the `count` committed tokens that are now least probable; the next
 /// commits the `count` best-ranked of all masked positions.
 ///
 ///     floor(ratio L / count) passes, 2 loop_steps passes, and the rest, for an answer of L
 ///
-/// Without any pass before it there is no loop. A complete answer loops, too. Decides the whole
+/// Without any pass before it the loop is left out. A complete answer also loops. Decides the whole
 /// answer as one block: with single_block, or a block length of the answer.
 ///
 /// Range: count >= 1, ratio in [0, 1], loop_steps >= 0. Reads stat::confidence.
@@ -67,7 +67,7 @@ struct remdm_loop {
   }
 
  private:
-  // Passes before the loop, and before its end, for an answer of so many positions.
+  // Passes before the loop, and before its end, for an answer of the given length.
   [[nodiscard]] UNMASK_HD std::int64_t loop_begin(index_t answer) const {
     const float committed = math::product(ratio, static_cast<float>(answer));
     return static_cast<index_t>(committed) / count;
@@ -96,7 +96,7 @@ static_assert(commit_rule<remdm_loop> && going_on<remdm_loop>);
 /// State: 4 bytes a position.
 /// Cost: reads the rows of the block's committed positions, whose values it does not use.
 /// Example: `remdm_conf`, rows a90 b80: `__` `__` `a_` `ab`.
-/// Source: the released code's variant by confidence for LLaDA, with the best token in place of a
+/// Source: the released code's variant by confidence for LLaDA, with the best token instead of a
 /// drawn one; it stops after a block with an EOS token, as stop_at_eos(whole_block=true) does.
 struct remdm_conf {
   index_t count = 1;

@@ -14,7 +14,7 @@ enum class masked_curve : std::uint8_t { linear, cosine };
 /// Score by which a committed token is kept.
 enum class kept_score : std::uint8_t { confidence, margin, entropy };
 
-/// Fills a block in `steps` passes, each of which commits every candidate, and then masks the least
+/// Fills a block in `steps` passes. Each pass commits every candidate, and then masks the least
 /// certain tokens again, new or old: those whose score in the pass that committed them is lowest.
 /// After pass i = 0, 1, ... of the block,
 ///
@@ -22,14 +22,14 @@ enum class kept_score : std::uint8_t { confidence, margin, entropy };
 ///
 /// of the n positions that were masked when the block was first scored are masked, after the last
 /// pass none. A token that survives keeps its score; one that is committed again gets a new one.
-/// With `remask` = false no token is masked again: each pass commits the best-ranked ones until as
-/// many are left.
+/// With `remask` = false no token is masked again: each pass commits the best-ranked candidates
+/// until the same number is left masked.
 ///
-/// The score is the confidence, the margin, or the negative entropy. Goes with schedules of one
+/// The score is the confidence, the margin, or the negative entropy. Combines with schedules of one
 /// block at a time; with semi_autoregressive(whole_prefix=true), as in the released code, tokens of
-/// earlier blocks are masked again, too.
+/// earlier blocks are also masked again.
 /// Range: steps >= 1. Reads stat::confidence, stat::margin and stat::entropy.
-/// Ties: the lower position is masked first. A row of NaN is no candidate.
+/// Ties: the lower position is masked first. A row of NaN is not a candidate.
 /// State: 4 bytes a position.
 /// Cost: reads the rows of the block's committed positions, whose values it does not use; a sort of
 /// the block in each pass. `steps` passes a block at most.

@@ -8,15 +8,13 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Commits generously and takes back what does not stand: candidates of a confidence above
-/// `threshold` commit, and a committed token is masked again when a shadow, which sees all of the
-/// text but this token, gives it a probability below `threshold_back`.
-///
-/// Of m masked positions at most min(max(floor(0.7 m), 5), 20) commit in a step, the best-ranked. A
-/// step that commits one token masks none; another one masks fewer than the step before it
-/// committed, the least probable first. So a pass gains a token on average, and wino takes no
-/// additional ones. Tokens are tested from the step after their commit until their block is
-/// complete.
+/// Commits at a low threshold, then masks the tokens that a check rejects: candidates with a
+/// confidence above `threshold` commit, and a committed token is masked again when a shadow, which
+/// sees all of the text but this token, gives it a probability below `threshold_back`. A step
+/// commits at most min(max(floor(0.7 m), 5), 20) of the m masked positions, the best-ranked. A step
+/// that commits one token masks none; another one masks fewer than the step before it committed,
+/// the least probable first. So a pass gains a token on average, and wino takes no additional ones.
+/// Tokens are tested from the step after their commit until their block is complete.
 ///
 /// Needs an engine with shadow attention (core/part/attention.hpp), and logits shift 0.
 /// Range: threshold in [0, 1], strict; threshold_back at least 0, strict, 0 masks nothing.
@@ -53,7 +51,7 @@ struct wino {
   [[nodiscard]] UNMASK_HD index_t remask_count(const auto& context) const {
     return context.at.commits > 1 ? context.at.view->new_commits - 1 : 0;
   }
-  /// NaN for a token that stands or that the step commits.
+  /// NaN for a token that stays or that the step commits.
   UNMASK_HD float remask_score(const auto& c, const auto& context) const {
     const bool falls =
         !context.at.view->is_masked(c.position) && context.at.current_probability < threshold_back;

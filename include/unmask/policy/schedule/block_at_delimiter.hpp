@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Decodes block after block, each of which ends with a delimiter that the model proposes, such as
+/// Decodes block after block. Each block ends with a delimiter that the model proposes, such as
 /// a line break or a full stop.
 ///
 /// The first pass of a block also reads the rows of a window, the next floor(share * answer)
@@ -19,8 +19,8 @@ namespace UNMASK_NAMESPACE {
 ///
 /// Commit rules that count by block (steps_per_block, moving_threshold) see the whole answer as one
 /// block. A drawing part draws the token that is compared. A layer rule that skips positions
-/// computes the first one of the block. The delimiters are those of the first `count` of the
-/// `Length` tokens that are given.
+/// computes the first one of the block. The delimiters are the given ones among the first `count`
+/// of the `Length` tokens.
 /// Range: threshold and share in [0, 1], count in [1, Length], tokens >= 0.
 /// Ties: equal confidences: the lower position. A row of NaN proposes nothing.
 /// State: 12 bytes a sequence.

@@ -30,18 +30,15 @@ namespace UNMASK_NAMESPACE {
 /// committed position after `initial`, which the answer does not have yet. Committed tokens move
 /// with the text, and what is moved out of the sequence is lost. The mask token is never committed;
 /// with model_info::suppress_mask = false it has its share in the confidences. An invalid row has
-/// confidence 0. Goes with no draws, truncation, remasking, lookahead, canvas, caches, layer rules
-/// or constraints.
-/// Range: initial, expansion and end_window at least 1; thresholds in [0, 1].
-/// Ties: the lower position.
-/// State: 8 bytes a sequence.
-/// Cost: each step reads the rows of the whole answer, and takes one thread O(answer); at most one
-/// pass for each position that the answer may have, and one for each expansion.
-/// Example: `daedal(2, 0.5, expansion=2, end_window=2)`, rows a90 b90 c90 e90, EOS e: `____` `____`
-/// `abce`.
-/// Source: Li et al., "Beyond Fixed: Training-Free Variable-Length Denoising for Diffusion Large
-/// Language Models" (DAEDAL), 2025, sections 3.2 and 3.3; released code in `LLaDA_DAEDAL.py`
-/// (Li-Jinsong/DAEDAL, Apache-2.0), from which the appended EOS tokens come.
+/// confidence 0. Does not combine with draws, truncation, remasking, lookahead, canvas, caches,
+/// layer rules or constraints. Range: initial, expansion and end_window at least 1; thresholds in
+/// [0, 1]. Ties: the lower position. State: 8 bytes a sequence. Cost: each step reads the rows of
+/// the whole answer, and takes one thread O(answer); at most one pass for each position that the
+/// answer may have, and one for each expansion. Example: `daedal(2, 0.5, expansion=2,
+/// end_window=2)`, rows a90 b90 c90 e90, EOS e: `____` `____` `abce`. Source: Li et al., "Beyond
+/// Fixed: Training-Free Variable-Length Denoising for Diffusion Large Language Models" (DAEDAL),
+/// 2025, sections 3.2 and 3.3; released code in `LLaDA_DAEDAL.py` (Li-Jinsong/DAEDAL, Apache-2.0),
+/// from which the appended EOS tokens come.
 struct daedal {
   index_t initial = 64;
   float high = 0.9F;

@@ -9,7 +9,7 @@
 namespace UNMASK_NAMESPACE {
 
 /// How the number of positions grows with the distance of a density from its bound: not at all, by
-/// one unit more, or twice as many for each tenth.
+/// one unit more, or twice the units for each tenth.
 enum class length_growth : std::uint8_t { constant, linear, doubling };
 
 /// Finds the length of an answer while it decodes, and both lengthens and shortens it: the
@@ -18,7 +18,8 @@ enum class length_growth : std::uint8_t { constant, linear, doubling };
 ///
 ///  1. Blocks are decoded from left to right. A step commits the masked positions of the block with
 ///     a confidence above `high` or, if there is none, the best one.
-///  2. The density is that of the positions that were masked before the step, of the whole answer.
+///  2. The density is computed over the positions of the whole answer that were masked before the
+///  step.
 ///     Below `low_density` masked positions are inserted before the first committed EOS token or, if
 ///     there is none, appended; above `high_density` the answer is cut at its end, committed tokens
 ///     included. They are `unit` positions, and by `growth` more: times 1, 2, 3, ... (`linear`) or
@@ -32,7 +33,7 @@ enum class length_growth : std::uint8_t { constant, linear, doubling };
 /// report().answer_end is the end of the answer, prompt included; EOS tokens follow it. A start
 /// with fixed or committed positions is treated as by `daedal`. The mask token is never committed;
 /// with model_info::suppress_mask = false it has its share in the confidences. Needs
-/// model_info::eos_token. Goes with what `daedal` goes with.
+/// model_info::eos_token. Combines with the same parts as `daedal`.
 /// Range: initial and unit at least 1; high and the densities in [0, 1], low_density at most
 /// high_density.
 /// Ties: the lower position.
@@ -125,7 +126,7 @@ struct rho_eos {
     const float density = density_of_end(rows, q.eos_token);
     const range block = block_of(q, s);
     const range inner = {block.first - q.prompt_length, block.last - q.prompt_length};
-    index_t end = 0;  // the first EOS token, those of this step included
+    index_t end = 0;  // the first EOS token, including this step
     while (end < size && (rows.is_masked(end) || rows.token(end) != q.eos_token)) {
       ++end;
     }
@@ -163,7 +164,8 @@ struct rho_eos {
     return {first, math::min(first + q.block_length, q.length)};
   }
 
-  // To the first block with a masked position, after so many of the present one were written.
+  // To the first block with a masked position, after the given number of positions of the present
+  // block were written.
   UNMASK_HD static void advance(const sequence_view& q, sequence_state& s, index_t written) {
     for (range block = block_of(q, s); block.first < q.length && q.masked_in(block) == written;
          block = block_of(q, s)) {
@@ -184,7 +186,7 @@ struct rho_eos {
     return masked > 0 ? math::divide(static_cast<float>(ends), static_cast<float>(masked)) : 0.0F;
   }
 
-  // Positions for a density that is so far from its bound, at most so many.
+  // Positions for a density at the given distance from its bound, at most the given number.
   [[nodiscard]] UNMASK_HD index_t positions_for(float distance, index_t limit) const {
     constexpr index_t most = 8;
     const float begun = math::divide(distance, 0.1F);

@@ -14,15 +14,15 @@ namespace UNMASK_NAMESPACE {
 /// The first pass is causal, over the prompt, and writes the first token. From then on
 /// bidirectional passes over the last checked token and n - 1 positions right of it commit drafts
 /// until none is masked, and a causal pass over the same n positions keeps the drafts that its rows
-/// propose, too, up to the first other one, and writes its own token there. n begins with `start`,
-/// doubles up to `window` when all n stand, and is halved down to `start` when at most half do; it
+/// also propose, up to the first other one, and writes its own token there. n begins with `start`,
+/// doubles up to `window` when all n stay, and is halved down to `start` when at most half do; it
 /// ends with the answer. One position needs no draft.
 ///
 /// A pass attends to the K/V of the last pass that computed a position, which is a causal one for
 /// all text left of it: the engine keeps K/V. It must run causal attention
 /// (model_info::causal_attention), whose row p - 1 predicts position p. Tokens from
 /// sequence_report::committed_prefix on are drafts, also in a sequence that is cancelled or ended
-/// by max_steps. Goes with every commit rule; threshold(0, inclusive=true) drafts in one pass.
+/// by max_steps. Combines with every commit rule; threshold(0, inclusive=true) drafts in one pass.
 /// Range: window >= 1, start >= 1; a start above `window` counts as `window`. A prompt of at least
 /// one token.
 /// State: 24 bytes a sequence.
@@ -109,7 +109,7 @@ struct self_speculation {
   }
 
  private:
-  // The next n, where `stand` of the n positions before it did.
+  // The next n, if `stand` of the last n positions stayed.
   UNMASK_HD void resize(sequence_state& s, index_t n, index_t stand) const {
     if (stand == n && s.size < window) {
       s.size = s.size > window / 2 ? window : 2 * s.size;

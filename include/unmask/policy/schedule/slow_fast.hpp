@@ -24,9 +24,9 @@ namespace UNMASK_NAMESPACE {
 /// Example: `threshold(0.9) + slow_fast(2)`, rows a70 b95 c40d30e30 d25e25f25 e25f25g25: decides
 /// 0-4 0-4 0-2 3-4 3-4; `_b___` `ab___` `abc__` `abcd_` `abcde`.
 /// Source: Q. Wei et al., Accelerating diffusion large language models with SlowFast sampling: the
-/// three golden principles (2025), and its released code, which goes on exploring in a complete
-/// block. Its commits, all confident candidates if there are two and the best one otherwise, are
-/// those of an inclusive threshold with the progress guarantee.
+/// three golden principles (2025), and its released code, which continues to explore in a complete
+/// block. Its commits, all confident candidates if there are two and the best one otherwise, equal
+/// the commits of an inclusive threshold with the progress guarantee.
 struct slow_fast {
   index_t exploration = 6;
   float promising = 0.3F;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: at_frontier does not go with a canvas
+// expect: at_frontier does not combine with a canvas
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/commit/frontier.hpp>

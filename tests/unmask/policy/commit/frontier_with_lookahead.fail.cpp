@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: at_frontier does not go with lookahead
+// expect: at_frontier does not combine with lookahead
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/lookahead.hpp>

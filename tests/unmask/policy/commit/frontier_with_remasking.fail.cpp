@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: at_frontier does not go with parts that rewrite
+// expect: at_frontier does not combine with parts that rewrite
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/frontier.hpp>
 #include <unmask/policy/ranking.hpp>

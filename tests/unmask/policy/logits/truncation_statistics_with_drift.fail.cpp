@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expect: cannot compare rows with those of the step before
+// expect: cannot compare rows with the rows of the previous step
 #include <unmask/core/policy.hpp>
 #include <unmask/policy/commit/adaptive.hpp>
 #include <unmask/policy/commit/commit_rules.hpp>

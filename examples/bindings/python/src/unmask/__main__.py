@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
-    except (OSError, ValueError) as error:
+    except (OSError, ImportError, ValueError) as error:
         print(f"unmask {options.command}: {error}", file=sys.stderr)
         return 2
     return 0
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("name", nargs="*", help="only these")
 
     made = command("decode", _decode, "decode with the small LLaDA of the package")
-    made.add_argument("prompt", nargs="?", help="a task as those of the model; default: one of its tasks")
+    made.add_argument("prompt", nargs="?", help="a prompt in the form of the model's tasks; default: one of its tasks")
     made.add_argument("--policy", default="trace_credit + threshold(0.9)", help="a policy as text (%(default)s)")
     made.add_argument("--task", type=int, default=0, metavar="N", help="which task without a prompt, 0 to 399")
     made.add_argument("--seed", type=int, default=0, help="of random draws (%(default)s)")
@@ -118,7 +118,7 @@ def _list(kind: str, table: str, names: Sequence[str]) -> None:
 
 
 def _decode(options: argparse.Namespace) -> None:
-    from .tiny_llada import TinyLlada, decode, problems, text_of
+    from .tiny_llada import END, MASK, TinyLlada, decode, problems, token_text
 
     tasks = problems()
     if not 0 <= options.task < len(tasks):
@@ -126,12 +126,15 @@ def _decode(options: argparse.Namespace) -> None:
     task = tasks[options.task] if options.prompt is None else {"prompt": options.prompt}
     steps = 0
 
+    def shown(token: int) -> str:
+        return "." if token == END else "_" if token == MASK else token_text(int(token))
+
     def show(tokens: Any, written: list[Any]) -> None:
         nonlocal steps
         if steps == 0:
-            print(f"{task['prompt']}\npass  new")
-        print(f"{steps:4} {len(written):4}  {text_of(tokens)}", flush=True)
+            print(f"{task['prompt']}\npass  new  _ is masked, . an EOS token")
         steps += 1
+        print(f"{steps:4} {len(written):4}  {''.join(map(shown, tokens))}", flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         trace = options.trace or (options.html and str(pathlib.Path(folder) / "decode.jsonl")) or False
@@ -213,7 +216,7 @@ def _serve(options: argparse.Namespace) -> None:
 
         from . import serve
     except ImportError as error:
-        raise ValueError(f'{error}: pip install "unmask[server]"') from None
+        raise ValueError(f'{error}: in a checkout, pip install "./examples/bindings/python[server]"') from None
     loopback = options.host in ("127.0.0.1", "::1", "localhost")
     level = options.log_level.upper()
     log = logging.getLogger("unmask")
@@ -258,7 +261,7 @@ def summary(trace: str) -> Iterator[str]:
     lines = _objects(trace)
     head = next(lines, None)
     if head is None or not str(head.get("format", "")).startswith("unmask-trace/"):
-        raise ValueError("the first line of the file is no head of an unmask-trace")
+        raise ValueError("the first line of the file is not the head of an unmask-trace")
     mask, texts = head["model"]["mask"], dict(head.get("text", {}))
     yield f"{head['model'].get('name') or 'a model'}: {head['policy'] or 'a policy without a text'}"
     running: dict[int, Any] = {}

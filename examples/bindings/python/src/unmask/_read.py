@@ -37,7 +37,7 @@ def read(
 
     `temperature` divides the logits; `suppressed` tokens, and those that `allowed` does not have (int32,
     a bit a token), count as -inf; `unconditional` and `cfg_scale` guide, as of Session.supply(). top_k,
-    top_p and min_p are those of a policy. Float32, bfloat16 or float16, of any library with DLPack; rows
+    top_p and min_p mean the same as in a policy. Float32, bfloat16 or float16, of any library with DLPack; rows
     of a GPU are copied to the host.
     """
     import numpy as np

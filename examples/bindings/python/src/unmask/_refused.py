@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RefusedAt(ValueError):
-    """A value that is refused. `place` is where it stands, such as `questions[0].options`."""
+    """A value that is refused. `place` is its place, such as `questions[0].options`."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__(message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The bytes that each token of a tokenizer stands for."""
+"""The bytes of each token of a tokenizer."""
 from __future__ import annotations
 
 import json

@@ -46,14 +46,18 @@ def vocabulary(
 
     vocab        valid columns of the model's logits; the tokenizer's size by default. Tokens that the
                  tokenizer does not have are in no string
-    mask_token   and eos_token: those of the tokenizer by default
-    also_eos     tokens besides eos_token that end an answer, such as the end of a chat turn
+    mask_token   and eos_token: by default the tokens of the tokenizer
+    also_eos     tokens other than eos_token that end an answer, such as the end of a chat turn
 
     The vocabulary of a tokenizer is kept as long as the tokenizer.
     """
     def known(name: str, given: int | None) -> int | None:
         return given if given is not None else getattr(tokenizer, name + "_id", None)
 
+    if isinstance(tokenizer, str):
+        raise ValueError(f"tokenizer must be a tokenizer, got {tokenizer!r}: load it, such as with AutoTokenizer.from_pretrained()")
+    if tokenizer is None and token_bytes is None:
+        raise ValueError("tokenizer or token_bytes must be given")
     mask_token, eos_token = known("mask_token", mask_token), known("eos_token", eos_token)
     if mask_token is None:
         raise ValueError("mask_token must be given: the tokenizer has no mask_token_id")
@@ -66,8 +70,6 @@ def vocabulary(
         kept = {}
     if key not in kept:
         if token_bytes is None:
-            if tokenizer is None:
-                raise ValueError("tokenizer or token_bytes must be given")
             token_bytes = _token_bytes.token_bytes(tokenizer, vocab)
         size = len(token_bytes) if vocab is None else vocab
         kept[key] = Vocabulary(
@@ -115,16 +117,16 @@ def json_schema(
 ) -> Constraint:
     """JSON that obeys every keyword of a schema, of draft 2020-12 or 7: a dict, its text, or a class of pydantic.
 
-    A keyword that is not kept is refused with its place (ValueError). Properties stand in the order of the schema.
+    A keyword that is not kept is refused with its place (ValueError). Properties are in the order of the schema.
 
     whitespace              an expression for the space between elements, `[ ]?` by default. A layout that the model would
                             not write itself keeps the syntax and may lose the contents, so allow what the model writes
     any_depth               how deep a value is nested that the schema says nothing about
     recursion               how often a schema is entered in itself
     longest                 bytes of the longest answer, if they are known: a maxLength that none reaches costs nothing
-    closed_objects          no names but those of `properties`, where nothing says more
-    unicode_escapes         characters below U+0020 without a short escape, too, as \\u001f
-    integer_fractions       1.0 is an integer, too
+    closed_objects          only names of `properties`, unless the schema allows others
+    unicode_escapes         also characters below U+0020 without a short escape, as \\u001f
+    integer_fractions       1.0 is also an integer
     refuse_unknown_formats  a format that is not known is an error, and not an annotation
 
     `states`, `timeout` and `memory` are those of regex(). A length of strings counts every character, with nine states
@@ -195,7 +197,7 @@ def json_object(
 ) -> Constraint:
     """Any JSON object whose objects and arrays are nested at most `depth` deep.
 
-    JSON of any depth is no regular language; each level takes twice the states.
+    JSON of any depth is not a regular language; each level takes twice the states.
     """
     if not isinstance(depth, int) or depth < 1:
         raise ValueError(f"depth must be at least 1, got {depth}")

@@ -17,7 +17,7 @@ class Decider:
         x0, transfer = decide(logits, x, x == M)
         x[transfer] = x0[transfer]
 
-    What a policy remembers of a request goes on while each mask is what the step before left masked,
+    What a policy remembers of a request is kept while each mask is what the step before left masked,
     and starts afresh when it is another: with the next block, or another request. `keys` name the
     requests of a batch whose rows move; without them the row is the name. Options are those of
     Session.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A scheduler for the text pipelines of diffusers: any policy where BlockRefinementScheduler stands.
+"""A scheduler for the text pipelines of diffusers: any policy in the place of BlockRefinementScheduler.
 
     pipe.scheduler = UnmaskScheduler(policy="trace_credit + threshold(0.9)")
 
@@ -88,11 +88,11 @@ class _Scheduler(BlockRefinementScheduler):
     number of it for each call of the pipeline. Logits on a GPU are copied to the host, only the rows
     that the policy reads.
 
-    Errors: ValueError for a text that is no policy, for parts that a pipeline cannot run, and for
+    Errors: ValueError for a text that is not a policy, for parts that a pipeline cannot run, and for
     settings of the pipeline that the policy replaces (threshold, temperature, ...) if they are not
     at their defaults.
 
-    The signature of schedulers is that of the diffusers that is installed: of its release, where
+    The signature of schedulers follows the installed diffusers: of its release, where
     num_inference_steps bounds nothing, since a block ends when the policy has filled it; or of
     diffusers#14741, where the last of its timesteps commits what is left.
     """
@@ -216,7 +216,7 @@ class _Scheduler(BlockRefinementScheduler):
         return self._session
 
     def _start(self, row: int, tokens: torch.Tensor, mask_token_id: int | None, prompt_mask: Any) -> None:
-        """Begins a block in a slot; one of which nothing is masked is not begun."""
+        """Begins a block in a slot, unless no position of it is masked."""
         editable = torch.ones(tokens.shape, dtype=torch.bool) if mask_token_id is None else tokens == mask_token_id
         if prompt_mask is not None:
             editable &= ~prompt_mask.cpu()
@@ -303,7 +303,7 @@ class _Released(_Scheduler):
         mask_token_id: int,
         prompt_length: int,
     ) -> torch.BoolTensor:
-        """As BlockRefinementScheduler; a row that its policy ended is finished, too."""
+        """Like BlockRefinementScheduler; a row that its policy ended is also finished."""
         finished = BlockRefinementScheduler.check_eos_finished(
             cur_x, sampled_tokens, final_transfer, finished, eos_token_id, mask_token_id, prompt_length
         )
@@ -322,7 +322,7 @@ class _Released(_Scheduler):
 
 
 class _Discrete(_Scheduler):
-    """The signature of diffusers#14741: timesteps in (0, 1], and nothing but logits, timestep and tokens in a step."""
+    """The signature of diffusers#14741: timesteps in (0, 1], and only logits, timestep and tokens in a step."""
 
     def _prepare(self) -> None:
         edits = any(n == "edited_blocks" or _text.families()[n] == "token editing" for n in _text.names(self.config.policy))

@@ -8,8 +8,8 @@
     while (request := session.next()) is not None:
         session.supply(model.forward([tokens], [request.segments[0].rows]))
 
-`python -m unmask serve --model model.gguf` serves one. It needs `pip install "unmask[gguf]"`:
-llama-cpp-python 0.3.36, whose calls are those of llama.cpp 0.5.0. Calls and structures move between
+`python -m unmask serve --model model.gguf` serves one. It needs `pip install "./examples/bindings/python[gguf]"`:
+llama-cpp-python 0.3.36, which has the calls of llama.cpp 0.5.0. Calls and structures move between
 minor versions.
 """
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LlamaCpp:
     threads     of a pass
 
     Each sequence is a call of llama.cpp: its logits depend on nothing else, and take [length, vocab] floats of
-    memory once. ValueError for a file that is no masked diffusion model.
+    memory once. ValueError for a file that is not a masked diffusion model.
     """
 
     together = 1  # sequences of a call
@@ -199,7 +199,7 @@ _UNKNOWN, _CONTROL, _LSTRIP, _RSTRIP = 1, 8, 128, 256  # llama_token_attr
 
 
 def _hidden(messages: list[dict[str, str]], specials: list[str], template: str) -> tuple[list[dict[str, str]], dict[int, str]]:
-    """The messages without special tokens in their contents, and which character stands for which.
+    """The messages without special tokens in their contents, and which character replaces which.
 
     A character that neither the template nor a message has takes the place of the first one of each special token, also
     of one that begins at the end of a content.
@@ -253,7 +253,7 @@ def _library() -> Any:
     try:
         import llama_cpp
     except ImportError:
-        raise ImportError('a GGUF file needs llama-cpp-python: pip install "unmask[gguf]"') from None
+        raise ImportError('a GGUF file needs llama-cpp-python: in a checkout, pip install "./examples/bindings/python[gguf]"') from None
     found = llama_cpp.__version__
     if found.split(".")[:3] != VERSION.split("."):
         raise ImportError(f"unmask.llama_cpp is for llama-cpp-python {VERSION}, got {found}")

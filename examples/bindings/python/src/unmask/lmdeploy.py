@@ -31,7 +31,7 @@ _REFUSED = {
     "joint_threshold_indel": _BLOCKS + ", and their lengths",
     "daedal": _BLOCKS + ", and their lengths",
     "rho_eos": _BLOCKS + ", and their lengths",
-    "self_speculation": "LMDeploy's attention is that of its model",
+    "self_speculation": "LMDeploy uses the attention of its model",
     "min_new_tokens": _ONE_BLOCK,
     "stop_sequence": _ONE_BLOCK,
     "max_steps": _ONE_BLOCK,

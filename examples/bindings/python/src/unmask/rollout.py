@@ -26,7 +26,7 @@ _LISTS = ("steps", "log_probabilities", "log_kept_masses", "drawn", "seeds", "co
 
 @dataclasses.dataclass
 class Rollout:
-    """A response, and for each of its tokens the decision that wrote it. None stands for a list that is not known.
+    """A response, and for each of its tokens the decision that wrote it. None means a list that is not known.
 
     steps               the decision that wrote the token, from 1; 0: none did
     log_probabilities   natural logarithm of its probability in that decision's row, in nats; -inf: an invalid row
@@ -64,7 +64,7 @@ class Rollout:
 
     @property
     def drawn_log_probabilities(self) -> list[float]:
-        """The log-probability of each token among those that were kept: that of its draw at sampling(1)."""
+        """The log-probability of each token among the kept tokens: of its draw at sampling(1)."""
         if self.log_probabilities is None or self.log_kept_masses is None:
             raise ValueError("log_probabilities and log_kept_masses must be known, got None")
         import numpy as np
@@ -152,7 +152,7 @@ class Notes:
 
 
 class Recorder:
-    """A session that keeps what a trainer needs: start(), next() and supply() are those of the session.
+    """A session that keeps what a trainer needs: start(), next() and supply() are calls of the session.
 
     `suppress_mask` is that of the session. Of a policy with top_k, top_p or min_p each row that commits is
     read once more, for the mass that they keep.
@@ -227,7 +227,7 @@ class Recorder:
 
 
 def _dense(steps: Sequence[int]) -> list[int]:
-    """The steps without gaps, from 1; those of no decision stay 0."""
+    """The steps without gaps, from 1; 0 for tokens without a decision."""
     number = {step: i for i, step in enumerate(sorted({s for s in steps if s > 0}), 1)}
     return [number.get(s, 0) for s in steps]
 
@@ -333,7 +333,7 @@ def from_lmdeploy(response: Any, *, prompt: Sequence[int] = ()) -> Rollout:
 def to_maxtext(rollouts: Sequence[Rollout], *, length: Optional[int] = None, pad_token: int = 0) -> dict[str, Any]:
     """tokens, action_steps and action_logps of a DenoiseTrace of maxtext, [batch, length]: prompts, then responses.
 
-    Steps count from 0 without gaps; prompts and padding have -1. The log-probabilities are those of the draws.
+    Steps count from 0 without gaps; prompts and padding have -1. The log-probabilities belong to the draws.
     """
     import numpy as np
 

@@ -40,7 +40,7 @@ _REFUSED = {
     "joint_threshold_indel": _BLOCKS + ", and their lengths",
     "daedal": _BLOCKS + ", and their lengths",
     "rho_eos": _BLOCKS + ", and their lengths",
-    "self_speculation": "SGLang's attention is that of its model",
+    "self_speculation": "SGLang uses the attention of its model",
     "min_new_tokens": "the request has a field for it",
     "stop_sequence": _ONE_BLOCK,
     "max_steps": "use the setting max_steps, which counts in each block",

@@ -35,7 +35,7 @@ class Generated:
     """What generate() returns.
 
     sequences    [batch, length], as input_ids with its padding, then the new tokens; what a stop left
-                 masked holds the EOS token, or the mask token where there is no EOS token
+                 masked holds the EOS token, or the mask token if there is no EOS token
     reports      of each row: forwards, committed, committed_prefix, end, tokens_per_forward
     forwards     calls of the model, each with all rows that were running
     answer_ends  of each row: the column of `sequences` after its answer, which ends with the token that stopped
@@ -156,7 +156,7 @@ def generate(
     """Decodes a batch with a policy.
 
     model            model(input_ids, **model_kwargs) returns logits [batch, length, vocab], or an
-                     object with them as `logits`; it gets attention_mask, too, where rows have
+                     object with them as `logits`; it also gets attention_mask if rows have
                      different lengths
     policy           a policy as text, or a list with one for each row; without one the word of the model, by
                      config.model_type and the name of the checkpoint (`python -m unmask models`), or threshold(0.9).
@@ -174,7 +174,7 @@ def generate(
                      or False
     suppress_mask    False lets the mask token be proposed, as released decoders do
     cfg_scale        LLaDA's guidance: a second pass with the prompt masked; 0 is off
-    seed             of draws; row i has seed + i, wherever it stands among running rows
+    seed             of draws; row i has seed + i, whichever rows are running
     callback         called for each row after each step: (row, commits, report)
     streamer         as of transformers, for one row: gets tokens once all before them are committed
     constraint       the language of the answers (unmask.constraints), or a list with one, or None, for

@@ -94,8 +94,8 @@ struct by_confidence_of_text {
 static_assert(ranking<by_confidence_of_text>);
 
 /// Commits confidences of min(threshold, best - 1e-5) or more, never proposed mask tokens: if all
-/// are below the threshold, the best one commits together with those within 1e-5 of it. Goes with
-/// by_confidence_of_text.
+/// are below the threshold, the best one commits together with those within 1e-5 of it. Combines
+/// with by_confidence_of_text.
 ///
 /// Range: [0, 1]. Reads stat::confidence.
 /// Source: inclusionAI, dInfer, `ThresholdParallelDecoder` of `parallel_strategy.py`

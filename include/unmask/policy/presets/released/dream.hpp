@@ -27,7 +27,7 @@ template <ranking Ranking>
 /// Otherwise the quota is (masks / steps) in each of `steps` steps; a rank postponed in the last
 /// step adds a step, whose quota is only the postponed ranks.
 ///
-/// Goes with by_confidence; the window must have room for the answer. Reads stat::confidence.
+/// Combines with by_confidence; the window must have room for the answer. Reads stat::confidence.
 /// Range: steps >= 1, threshold in [0, 1].
 /// Source: C. Wu et al., Fast-dLLM (2025), `confidence_threshold` of
 /// `dream/model/generation_utils.py` (NVlabs/Fast-dLLM 24cc59e).
@@ -61,7 +61,7 @@ struct quota_above {
       return true;
     }
     // Confidences fall along the ranks, so exactly one candidate is the first postponed one and all
-    // after it are postponed, too: a single thread writes, and only schedule() reads.
+    // after it are also postponed: a single thread writes, and only schedule() reads.
     if (s.rank == 1 || s.score_before >= threshold) {
       q.put_off = math::min(q.quota, s.candidates) - s.rank;
     }

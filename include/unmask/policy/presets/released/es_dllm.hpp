@@ -32,7 +32,7 @@ template <feature Indicator = feature::hidden>
   return rule;
 }
 
-/// Block after block, each for at most as many forward passes as it has positions: positions masked
+/// Block after block, each for at most one forward pass per position: positions that are masked
 /// then stay masked. Source: `batch_generate`.
 struct es_dllm_blocks {
   struct sequence_state {

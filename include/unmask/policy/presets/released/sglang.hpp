@@ -58,14 +58,14 @@ static_assert(scheduling<sglang_blocks> && pacing<sglang_blocks>);
   return policy{by_confidence{}, unmask::threshold{threshold}, sglang_blocks{}};
 }
 
-/// sglang_low_confidence on bf16 logits, whose softmax is bf16, too.
+/// sglang_low_confidence on bf16 logits with a softmax in bf16.
 [[nodiscard]] constexpr auto sglang_low_confidence_bf16(float threshold) {
   return policy{by_confidence_bf16{}, threshold_bf16{threshold}, sglang_blocks{}};
 }
 
 /// The loop of SGLang's `JointThreshold`: as sglang_blocks, but a complete block continues as long
 /// as its tokens are edited. It ends with the forward pass over the complete block that changes
-/// nothing; pass `most_edits` + 1 over the complete block decides nothing and ends it, too. After
+/// nothing; pass `most_edits` + 1 over the complete block decides nothing and also ends it. After
 /// block_length + most_edits + 1 passes that decided there is one more, which decides nothing, and
 /// the block stays as it is.
 ///

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A server that speaks OpenAI's protocol: python -m unmask serve --model tiny
 
-It needs `pip install "unmask[server]"`. Programs make a Server of any object with the protocol Model and
+It needs `pip install "./examples/bindings/python[server]"`. Programs make a Server of any object with the protocol Model and
 run its `app` under an ASGI server:
 
     from unmask.serve import Server, Tiny, http_protocol

@@ -70,7 +70,7 @@ class Limits:
     heartbeat: float = 10.0
     """Seconds after which a stream without an event has a comment."""
     apart: float = 0.05
-    """Seconds between two responses to one client that are no answers of the model: refusals and pages. Ten may follow
+    """Seconds between two responses to one client that are not answers of the model: refusals and pages. Ten may follow
     at once."""
 
 
@@ -125,7 +125,7 @@ class _Turns:
 
 
 class _Spacing:
-    """Pauses that keep what one client asks for `apart` seconds apart, but for `at_once` of them."""
+    """Pauses that keep what one client asks for `apart` seconds apart, except `at_once` of them."""
 
     def __init__(self, apart: float, at_once: int) -> None:
         self._apart, self._at_once = apart, at_once
@@ -142,7 +142,7 @@ class _Spacing:
 
 
 class _Spaced:
-    """Holds a client's responses that are no answers of the model until they are `apart` seconds apart, ten at once before.
+    """Holds a client's responses that are not answers of the model until they are `apart` seconds apart, after ten at once.
 
     They cost no place in the batch, so that nothing else keeps one client from filling the event loop with them.
     """

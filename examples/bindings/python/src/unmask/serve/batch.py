@@ -317,7 +317,7 @@ class Batch:
         self._thread.start()
 
     def check(self, policy: str) -> None:
-        """Raises ValueError for a text that is no policy, or one that this server cannot run."""
+        """Raises ValueError for a text that is not a policy, or a policy that this server cannot run."""
         refused = dict(_REFUSED)
         if self.branches == 0:
             refused["branches"] = "it was started with --branches 0"

@@ -29,7 +29,7 @@ class Edits:
         return self != Edits({})
 
     def of(self, logits: Any, position: int, tokens: np.ndarray, prompt: int, model: Model) -> np.ndarray:
-        """A copy of rows, the first of which is of `position`, with the edits of a sequence of `tokens`."""
+        """A copy of rows, which begin at `position`, with the edits of a sequence of `tokens`."""
         edited = np.array(logits)
         positions = np.arange(position, position + len(edited))
         if self.bias:
@@ -48,7 +48,7 @@ class Edits:
 
 
 def _counted(tokens: np.ndarray, first: int, positions: np.ndarray, model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tokens from `first` on, and how often each is there, but for the position of each row."""
+    """The distinct tokens from `first` on, and how often each is there, without the position of each row."""
     found, counts = np.unique(tokens[first:][tokens[first:] != model.mask_token], return_counts=True)
     inside = (positions >= first) & (positions < len(tokens))
     own = np.where(inside, tokens[np.clip(positions, 0, len(tokens) - 1)], model.mask_token)

@@ -36,7 +36,7 @@ _REFUSED = {
     "functions": "use tools",
     "modalities": "it has text alone",
     "parallel_tool_calls": "tools are of a chat",
-    "prediction": "a draft is no part of a policy",
+    "prediction": "a policy has no such draft",
     "reasoning_effort": "its models have no such setting",
     "service_tier": "it has one",
     "suffix": "an answer follows its prompt",
@@ -84,7 +84,7 @@ class Asked:
 def parsed(body: bytes, most_values: int) -> dict[str, Any]:
     """The object in a body."""
     def no_number(text: str) -> NoReturn:
-        raise ValueError(f"{text} is no number of JSON")
+        raise ValueError(f"{text} is not a number of JSON")
 
     # In strings they count, too: what has more of them has more tokens than a context.
     if (values := sum(body.count(mark) for mark in b"[{,")) > most_values:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def http_protocol(headers: float = 10.0) -> Any:
-    """A protocol for uvicorn's option `http` that closes connections whose headers take longer than so many seconds."""
+    """A protocol for uvicorn's option `http` that closes connections whose headers take longer than `headers` seconds."""
     from uvicorn.protocols.http.h11_impl import H11Protocol  # it refuses headers of more than 64 KiB
 
     class Protocol(H11Protocol):

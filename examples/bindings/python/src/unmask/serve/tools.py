@@ -32,7 +32,7 @@ class Tool:
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """How calls stand in an answer: opening, calls with `between` between them, closing."""
+    """How calls are written in an answer: opening, calls with `between` between them, closing."""
 
     begin: str  # in front of a name
     middle: str  # between a name and its arguments

@@ -147,7 +147,7 @@ class Answer:
             self.language = NOTHING
 
     def leave(self, session: Session, slot: int, length: int) -> None:
-        """The block is part of the answer: the next one goes on where its language stands."""
+        """The block is part of the answer: the next one continues from the state of its language."""
         if self.language is not None and self.language is not NOTHING:
             self.language_state = session.constraint_state(slot)
         if self.most_tokens is not None:
@@ -155,7 +155,7 @@ class Answer:
         self.block += 1
 
     def _field(self, length: int) -> Optional[Field]:
-        """The part of the language in a block of so many tokens."""
+        """The part of the language in a block of the given number of tokens."""
         if self.language is None:
             return None
         left = self.most_tokens

@@ -33,7 +33,7 @@ def policy_of(generation_config: Mapping[str, Any], steps: int) -> str:
 
 
 def check(policy: str, eos_token: int | None = None, threads: int = 1, *, files: bool = True) -> None:
-    """Raises ValueError for a text that is no policy for DiffusionGemma."""
+    """Raises ValueError for a text that is not a policy for DiffusionGemma."""
     _text.check(policy, "vLLM", REFUSED, files=files, eos_token=eos_token, suppress_mask=False, threads=threads)
     if _text.arguments(policy, "canvas") is None:
         raise ValueError(f"policy '{policy}' has no canvas, and DiffusionGemma has no mask token")

@@ -33,7 +33,7 @@ _REFUSED = {
     "joint_threshold_indel": _BLOCKS,
     "daedal": _BLOCKS,
     "rho_eos": _BLOCKS,
-    "self_speculation": "vLLM's attention is that of its model",
+    "self_speculation": "vLLM uses the attention of its model",
     "max_steps": "use max_denoising_steps of --diffusion-config, which counts in each block",
     "min_new_tokens": _ONE_BLOCK,
     "stop_sequence": _ONE_BLOCK,
@@ -57,7 +57,7 @@ def policy_of(selection: str, steps: int, threshold: float = 0.9) -> str:
 
 
 def check(policy: Any, eos_token: int | None = None, threads: int = 1, *, files: bool = True) -> None:
-    """Raises ValueError for a text that is no policy for a model with blocks of masks."""
+    """Raises ValueError for a text that is not a policy for a model with blocks of masks."""
     _text.check(policy, "vLLM", _REFUSED, files=files, eos_token=eos_token, threads=threads)
 
 
