@@ -221,7 +221,8 @@ class judge {
                      {.allowed = with == how::masks_alone ? allowed.data() : nullptr,
                       .allowed_stride = std::ptrdiff_t(words)});
       for (const unmask::commit_entry& e : session.committed()) {
-        if (with == how::masks_alone && possible.admits(e.position - first, e.token)) {
+        if (with == how::masks_alone &&
+            possible.admits(unmask::serial{}, e.position - first, e.token)) {
           possible.write(e.position - first, e.token);  // one that does not fit is left out
         }
       }

@@ -45,6 +45,7 @@ decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) 
   running_field field(pool, about, 0, tokens, {});
   const auto& a = pool->automaton();
   std::vector<int> masked(static_cast<std::size_t>(length));
+  std::vector<unmask::token_id> certain(masked.size());
   for (int i = 0; i < length; ++i) {
     masked[static_cast<std::size_t>(i)] = i;
   }
@@ -74,17 +75,13 @@ decode(const std::shared_ptr<set_pool>& pool, int length, std::mt19937& random) 
     std::vector<int> written;
     for (const auto& [at, token] : proposals) {
       if (std::find(written.begin(), written.end(), at) == written.end() &&
-          field.admits(at, token)) {
+          field.admits(unmask::serial{}, at, token)) {
         field.write(at, token);
         written.push_back(at);
       }
     }
-    unmask::token_id token = unmask::no_token;
-    for (int at = field.next_certain(0, token); at < length;
-         at = field.next_certain(at + 1, token)) {
-      field.write(at, token);
-      written.push_back(at);
-    }
+    field.fill(
+        unmask::serial{}, certain.data(), [&](int at, unmask::token_id) { written.push_back(at); });
     spent += microseconds_since(gate);
     times.push_back(spent);
     std::erase_if(masked, [&](int at) {

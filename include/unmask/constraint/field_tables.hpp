@@ -9,7 +9,7 @@
 /// A field as tables: definitions of running_field.hpp.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-UNMASK_LIBRARY std::vector<std::uint32_t> running_field::distinct_restrictions() const {
+UNMASK_LIBRARY std::vector<std::uint32_t> interned_sets::distinct_restrictions() const {
   std::vector<std::uint32_t> out(restrictions_);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -17,7 +17,7 @@ UNMASK_LIBRARY std::vector<std::uint32_t> running_field::distinct_restrictions()
 }
 
 // Calls use(neighbours) for each state: those to which a class of a restriction leads.
-void running_field::for_each_row(std::uint32_t restriction,
+void interned_sets::for_each_row(std::uint32_t restriction,
                                  const std::vector<std::uint32_t>& first,
                                  const std::vector<std::uint32_t>& to,
                                  const std::vector<std::uint32_t>& label,
@@ -58,13 +58,13 @@ inline void write_words(const token_automaton& a,
   }
 }
 
-// Numbers of the row of the given number of neighbours: a list, or from a quarter of the numbers of
-// a set on, a set.
+// Words that a row of `neighbours` takes: one a neighbour as a list, or `words` as a bit set once
+// the list would be at least a quarter as long.
 [[nodiscard]] inline std::size_t row_size(std::size_t neighbours, std::size_t words) {
   return 4 * neighbours < words ? neighbours : words;
 }
 
-UNMASK_LIBRARY field_sizes running_field::sizes() const {
+UNMASK_LIBRARY field_sizes interned_sets::sizes() const {
   const token_automaton& a = pool_->automaton();
   field_sizes n;
   n.vocab = a.class_of.size();
@@ -115,7 +115,7 @@ inline void write_out_edges(const token_automaton& a, field_tables& to) {
   }
 }
 
-UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
+UNMASK_LIBRARY void interned_sets::write_tables(field_tables& to) const {
   const token_automaton& a = pool_->automaton();
   std::copy(a.class_of.begin(), a.class_of.end(), to.class_of);
   std::copy(a.edge_from.begin(), a.edge_from.end(), to.edge_from);
@@ -125,16 +125,8 @@ UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
   write_words(a, words, to.edge_from, to.leaving);
   write_words(a, words, to.back_next, to.entering);
   write_out_edges(a, to);
-  for (std::uint32_t c = 0; c < a.classes; ++c) {
-    to.lowest_of[c] = no_token;
-    to.has_several[c] = 0;
-    for (std::uint32_t k = a.first_token[c]; k < a.first_token[c + 1]; ++k) {
-      if (!is_suppressed(a.tokens[k])) {
-        to.has_several[c] = to.lowest_of[c] != no_token ? 1 : 0;
-        to.lowest_of[c] = math::min(to.lowest_of[c], a.tokens[k]);
-      }
-    }
-  }
+  std::copy(lowest_of_.begin(), lowest_of_.end(), to.lowest_of);
+  std::copy(has_several_.begin(), has_several_.end(), to.has_several);
   const std::vector<std::uint32_t> restrictions = distinct_restrictions();
   std::uint32_t after = 0;
   std::uint32_t before = 0;
@@ -172,17 +164,20 @@ UNMASK_LIBRARY void running_field::write_tables(field_tables& to) const {
   for (std::size_t i = 0; i < symbols_.size(); ++i) {
     const auto r = std::lower_bound(restrictions.begin(), restrictions.end(), restrictions_[i]);
     to.masked_symbols[i] = a.classes + static_cast<std::uint32_t>(r - restrictions.begin());
-    to.symbols[i] = is_masked(static_cast<index_t>(i)) ? to.masked_symbols[i] : symbols_[i];
+    to.symbols[i] = symbols_[i] < a.classes ? symbols_[i] : to.masked_symbols[i];
   }
   to.left[first_state_ / 32] = 1U << first_state_ % 32;
   for_each_bit(pool_->states_in(sets_of_right_[0]), a.state_words(), [&](std::size_t q) {
     to.right[q / 32] |= 1U << q % 32;
   });
-  to.fills = fills_;
+  to.where = where;
+  to.fills = fills;
+  to.reads_again = reads_again;
 }
 
-UNMASK_LIBRARY std::uint32_t running_field::state_of(const std::uint32_t* symbols) const {
+UNMASK_LIBRARY std::uint32_t interned_sets::state_of(const std::uint32_t* symbols) const {
   const token_automaton& a = pool_->automaton();
+  symbols = symbols == nullptr ? symbols_.data() : symbols;
   std::uint32_t q = first_state_;
   for (index_t at = 0; at < size_ && symbols[at] < a.classes && q != dead_state; ++at) {
     q = a.after(q, symbols[at]);
@@ -190,7 +185,7 @@ UNMASK_LIBRARY std::uint32_t running_field::state_of(const std::uint32_t* symbol
   return q;
 }
 
-UNMASK_LIBRARY bool running_field::is_met(const std::uint32_t* symbols) const {
+UNMASK_LIBRARY bool interned_sets::is_string(const std::uint32_t* symbols) const {
   const token_automaton& a = pool_->automaton();
   const bool is_whole =
       std::all_of(symbols, symbols + size_, [&](std::uint32_t s) { return s < a.classes; });

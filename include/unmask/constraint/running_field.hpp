@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/constraint/set_pool.hpp>
-#include <unmask/core/constrained_field.hpp>
+#include <unmask/core/constraint_rule.hpp>
 #include <unmask/core/field_tables.hpp>
 
 #include <memory>
@@ -11,104 +11,83 @@
 
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The states that are possible between the tokens of a field, from one end: set j is that after
-/// j tokens. A change of a token makes those after it invalid; they are computed again when they
-/// are needed, up to the one that is as before.
-class chain {
- public:
-  explicit chain(kept_sets& sets)
-      : sets_(sets) {}
-
-  /// The token after set j has changed.
-  void changed(index_t j);
-  /// Computes the sets up to j: `next(k)` is the set after set k and its token. `differs(k)` is
-  /// called for each set that is not what it was.
-  void compute(index_t j, const auto& next, const auto& differs) {
-    while (sets_.ok < j) {
-      const std::uint32_t set = next(sets_.ok);
-      const index_t k = sets_.ok + 1;
-      const bool is_known = k <= sets_.end;
-      if (is_known && sets_.value[k] == set) {
-        sets_.ok = k >= same_from_ ? sets_.end : k;
-        continue;
-      }
-      differs(k);
-      sets_.value[k] = set;
-      sets_.ok = k;
-      sets_.end = sets_.end < k ? k : sets_.end;
-    }
-  }
-
- private:
-  kept_sets& sets_;
-  index_t same_from_ = 0;  // sets from here to the end followed from each other before the change
-};
-
-/// A field of a running sequence, by sets of states: `left`, those possible after the tokens left
-/// of a position, and `right`, those from which the tokens right of it lead to acceptance.
+/// The sets of a field of a running sequence, interned: `left`, the states that the tokens left of
+/// a position can lead to, and `right`, those from which the tokens right of it lead to acceptance.
+/// Positions count from the beginning of the field.
 ///
-/// A token is possible at a masked position exactly if it leads from one of the left states to one
-/// of the right states. State: 12 bytes a position. Cost: of a changed token, two look-ups for each
+/// State: 16 bytes a position and 5 a class. Cost: of a changed token, two look-ups for each
 /// position whose sets change; of a set that was not seen before, its operation.
-class running_field {
+class interned_sets : public field_state {
  public:
-  running_field(std::shared_ptr<set_pool> pool,
+  static constexpr std::uint32_t no_class = constraints::no_class;
+  static constexpr bool keeps_all = false;
+
+  /// Errors: those of any_constraint::begin().
+  interned_sets(std::shared_ptr<set_pool> pool,
                 const constrained_field& field,
                 index_t first,
                 std::span<const token_id> tokens,
                 const answer_start& with);
-  running_field(const running_field&) = delete;
-  running_field& operator=(const running_field&) = delete;
-  ~running_field() { leave(); }
-
-  // Positions count from the beginning of the field; no_token: masked.
+  interned_sets(const interned_sets&) = delete;
+  interned_sets& operator=(const interned_sets&) = delete;
+  ~interned_sets() { leave(); }
 
   /// Bitmask of the tokens that are possible at a position, and-ed with `given` unless that is
   /// null. Null if there is no memory for it until release().
   [[nodiscard]] const std::uint32_t* mask(index_t at, const std::uint32_t* given);
   void release() { pool_->release(); }
-  /// Whether a string of the language has the token there and the other tokens where they are.
-  [[nodiscard]] bool admits(index_t at, token_id token);
-  /// Writes a token, or masks the position with no_token. Others are then possible elsewhere.
-  void write(index_t at, token_id token);
-  /// The lowest token that is possible at a position, preferably one that may be proposed.
-  [[nodiscard]] token_id lowest(index_t at);
-  /// The next position from `at` on whose token is certain, and which; the size of the field if
-  /// there is none. Fields that are not filled have none.
-  [[nodiscard]] index_t next_certain(index_t at, token_id& token);
-  /// Whether the token of a position is certain.
-  [[nodiscard]] bool is_certain(index_t at) { return fills_ && certain(at) != no_token; }
-  /// The state after the tokens before the first masked position.
-  [[nodiscard]] std::uint32_t state();
-  /// The field as tables, of these sizes; the arrays of `to` are zero. Of the symbols of those
-  /// tables: the state after the first that are classes, and whether they are a string.
+  /// The state after the first of these symbols that are classes; null: those of the field.
+  [[nodiscard]] std::uint32_t state_of(const std::uint32_t* symbols) const;
+  /// True if these symbols are a string of the language.
+  [[nodiscard]] bool is_string(const std::uint32_t* symbols) const;
+  /// Frees the sets. The state stays.
+  void leave();
+
+  /// The field as tables, of these sizes. The arrays of `to` are zero.
   [[nodiscard]] field_sizes sizes() const;
   void write_tables(field_tables& to) const;
-  [[nodiscard]] std::uint32_t state_of(const std::uint32_t* symbols) const;
-  [[nodiscard]] bool is_met(const std::uint32_t* symbols) const;
-  /// Ends the field with its tokens as they are, and frees what it holds except the state. Returns
-  /// whether they are a string of the language.
-  bool finish();
+
+  // As field_over asks for.
+  [[nodiscard]] index_t size() const { return size_; }
+  [[nodiscard]] std::uint32_t classes() const { return pool_->automaton().classes; }
+  [[nodiscard]] std::uint32_t class_at(token_id token) const {
+    return pool_->automaton().class_at(token);
+  }
+  [[nodiscard]] std::uint32_t symbol(index_t at) const {
+    return symbols_[static_cast<std::size_t>(at)];
+  }
+  [[nodiscard]] std::uint32_t masked_symbol(index_t at) const {
+    return pool_->any(restrictions_[static_cast<std::size_t>(at)]);
+  }
+  void set_symbol(index_t at, std::uint32_t symbol) {
+    symbols_[static_cast<std::size_t>(at)] = symbol;
+  }
+  [[nodiscard]] bool is_usable(index_t at, std::uint32_t c) const {
+    return has_bit(usable_at(at), c);
+  }
+  [[nodiscard]] token_id lowest_in(std::uint32_t c) const { return lowest_of_[c]; }
+  void extend(const serial& t, index_t to_left, index_t to_right);
+  [[nodiscard]] bool leads(const serial& t, std::uint32_t c, index_t at);
+  [[nodiscard]] token_id certain_at(const serial& t, index_t at) const;
+  [[nodiscard]] bool ends_meet(const serial& /*t*/) const {
+    return pool_->intersects(sets_of_left_.back(), sets_of_right_[0]);
+  }
 
  private:
-  [[nodiscard]] index_t size() const { return size_; }
-  // The state sets left and right of a position.
-  [[nodiscard]] std::uint32_t left_of(index_t at);
-  [[nodiscard]] std::uint32_t right_of(index_t at);
-  // Index of the set of classes that are possible at a masked position.
-  [[nodiscard]] std::uint32_t possible(index_t at);
-  [[nodiscard]] bool is_masked(index_t at) const {
-    return symbols_[static_cast<std::size_t>(at)] >= pool_->automaton().classes;
+  // The set before position `at`, and that after it, which are known.
+  [[nodiscard]] std::uint32_t left_of(index_t at) const {
+    return sets_of_left_[static_cast<std::size_t>(at)];
   }
-  [[nodiscard]] bool is_suppressed(token_id token) const;
-  // The classes that are possible at a masked position and may be proposed there.
-  void for_each_usable(index_t at, const auto& use);
-  // The token that is certain at a masked position, or no_token.
-  [[nodiscard]] token_id certain(index_t at);
+  [[nodiscard]] std::uint32_t right_of(index_t at) const {
+    return sets_of_right_[static_cast<std::size_t>(size_ - 1 - at)];
+  }
+  [[nodiscard]] const std::uint64_t* usable_at(index_t at) const {
+    return pool_->restriction(restrictions_[static_cast<std::size_t>(at)]);
+  }
+  void take_proposed(std::span<const token_id> suppressed);
   void take_restrictions(index_t first, const answer_start& with);
   void take_tokens(index_t first, std::span<const token_id> tokens);
   void check(const constrained_field& field, index_t first, std::span<const token_id> tokens);
-  void leave();
   [[nodiscard]] std::vector<std::uint32_t> distinct_restrictions() const;
   void for_each_row(std::uint32_t restriction,
                     const std::vector<std::uint32_t>& first,
@@ -118,23 +97,21 @@ class running_field {
 
   std::shared_ptr<set_pool> pool_;
   index_t size_ = 0;
-  bool fills_ = true;
   std::uint32_t first_state_ = 0;
-  std::vector<token_id> suppressed_;
+  // By class: its lowest token that is not suppressed, no_token if there is none, and whether there
+  // are more.
+  std::vector<token_id> lowest_of_;
+  std::vector<std::uint8_t> has_several_;
   std::vector<std::uint32_t> symbols_;       // by position: of its token, or any(restriction)
   std::vector<std::uint32_t> restrictions_;  // by position: that of its mask
   std::vector<std::uint32_t> sets_of_left_;
   std::vector<std::uint32_t> sets_of_right_;
   kept_sets sets_[2];
-  chain left_{sets_[0]};
-  chain right_{sets_[1]};
   bool is_registered_ = false;
-  bool is_broken_ = false;
-  std::uint32_t last_state_ = 0;  // once it has ended
-  // Positions whose possible tokens may have changed since next_certain() was last at its end.
-  index_t changed_first_ = 0;
-  index_t changed_last_ = 0;
 };
+
+/// A constrained field of a sequence on the host.
+using running_field = field_over<interned_sets>;
 
 }  // namespace unmask::detail::constraints
 

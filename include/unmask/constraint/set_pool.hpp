@@ -4,6 +4,7 @@
 #include <unmask/constraint/bit_sets.hpp>
 #include <unmask/constraint/lift.hpp>
 #include <unmask/constraint/token_automaton.hpp>
+#include <unmask/core/constraint_rule.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,12 @@
 /// Sets of states and masks of a constraint, shared by its sequences.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The sets of a sequence that the pool must not forget: a row of them. The first are valid, and
-/// the others up to `end` may become valid again.
+/// The sets of a sequence that the pool must not forget: a row of them, of which `chain` says which
+/// are valid, and which may become so again. None is before the first is there: chain->ok is -1.
 struct kept_sets {
   std::uint32_t* value = nullptr;
   index_t room = 0;  ///< size of `value`
-  index_t ok = -1;   ///< value[0 .. ok] are valid
-  index_t end = -1;  ///< value[ok + 1 .. end] are those before the last changes
+  set_chain* chain = nullptr;
 };
 
 /// Sets of states, classes and tokens, and the operations on them, each computed once and

@@ -71,15 +71,15 @@ UNMASK_LIBRARY void set_pool::flush() {
   memo_.clear();
   std::fill_n(rename_.get(), sets_.size(), 0U);
   for (kept_sets* const k : kept_) {
-    k->end = k->ok;
-    for (index_t i = 0; i <= k->ok; ++i) {
+    k->chain->end = k->chain->ok;
+    for (index_t i = 0; i <= k->chain->ok; ++i) {
       rename_[k->value[i]] = 1;
     }
   }
   sets_.keep([&](std::uint32_t i) { return rename_[i] != 0; },
              [&](std::uint32_t i, std::uint32_t to) { rename_[i] = 1 + to; });
   for (kept_sets* const k : kept_) {
-    for (index_t i = 0; i <= k->ok; ++i) {
+    for (index_t i = 0; i <= k->chain->ok; ++i) {
       k->value[i] = rename_[k->value[i]] - 1;
     }
   }

@@ -106,19 +106,18 @@ class constrained_answer {
   /// Ends the fields with these tokens, or, if that is null, with those that were written. Returns
   /// whether all are strings of their language.
   virtual bool finish(const token_id* tokens, const mark* marks) = 0;
-  /// The state of a field after its committed prefix. Errors: std::invalid_argument.
-  [[nodiscard]] virtual std::uint32_t state(std::size_t field) = 0;
+  /// The state of a field after the first of these symbols that are classes; null: its own, so the
+  /// state after its committed prefix. Errors: std::invalid_argument for a field that there is not.
+  [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
 
   /// The fields as tables, for a device: their number, the sizes of each, and what is written to
-  /// the arrays of one before the sequence starts. The state after the committed prefix of one
-  /// whose symbols are those of its table, and whether they are a string of its language.
+  /// the arrays of one before the sequence starts. Whether symbols are a string of its language.
   [[nodiscard]] virtual std::size_t fields() = 0;
   /// Errors: std::invalid_argument for a field that there is not.
   virtual void check_field(std::size_t field) = 0;
   [[nodiscard]] virtual field_sizes sizes(std::size_t field) = 0;
   virtual void write_tables(std::size_t field, field_tables& to) = 0;
-  [[nodiscard]] virtual std::uint32_t state_of(std::size_t field, const std::uint32_t* symbols) = 0;
-  [[nodiscard]] virtual bool is_met(std::size_t field, const std::uint32_t* symbols) = 0;
+  [[nodiscard]] virtual bool is_string(std::size_t field, const std::uint32_t* symbols) = 0;
 
   // Overloads for the phases of a step, with their thread group.
   [[nodiscard]] bool admits(const auto& /*group*/, index_t position, token_id token) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/core/plan.hpp>
+#include <unmask/core/constraint_rule.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +25,9 @@ struct field_sizes {
 };
 
 /// The automaton of a field and its positions. The constraint writes the arrays, which are zero,
-/// before the sequence starts: all but the sets of the positions; of these it writes set 0 of both
-/// ends.
-struct field_tables {
+/// and the state before the sequence starts: all but the sets of the positions, of which it writes
+/// set 0 of both ends.
+struct field_tables : field_state {
   static constexpr std::uint32_t no_class = 0xffffffffU;
 
   field_sizes n;
@@ -67,9 +67,6 @@ struct field_tables {
   /// right that after position size - 1 - j.
   std::uint32_t* left = nullptr;
   std::uint32_t* right = nullptr;
-
-  range where;        ///< positions of the sequence
-  bool fills = true;  ///< as constrained_field::fill
 };
 
 }  // namespace unmask::detail

@@ -89,8 +89,7 @@ struct answer_block {
     for (std::size_t k = 0; k < fields.size(); ++k) {
       step::field_walk tables = here.fields[k];
       answer.write_tables(k, tables);
-      fields[k].where = tables.where;
-      fields[k].fills = tables.fills;
+      static_cast<unmask::detail::field_state&>(fields[k]) = tables;
       here.walk.fields[k] = fields[k];
     }
   }
@@ -160,7 +159,7 @@ class slot_answers {
   [[nodiscard]] bool is_met(index_t slot) {
     bool all = true;
     for (std::size_t k = 0; k < at(slot).block.fields.size(); ++k) {
-      all = at(slot).of_host.get()->is_met(k, symbols(slot, k).data()) && all;
+      all = at(slot).of_host.get()->is_string(k, symbols(slot, k).data()) && all;
     }
     return all;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/step/thread_group.hpp>
+#include <unmask/core/thread_group.hpp>
 
 #include <concepts>
 #include <cstdint>

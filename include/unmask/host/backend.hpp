@@ -123,7 +123,7 @@ class on_host::workspace {
   [[nodiscard]] std::uint32_t constraint_state(index_t slot, std::size_t field) const {
     auto* const answer = answer_of(slot);
     check_order(answer != nullptr, "constraint_state() of a sequence without constraints");
-    return answer->state(field);
+    return answer->state_of(field, nullptr);
   }
 
   [[nodiscard]] std::span<const token_probability> soft_tokens(index_t slot) const {

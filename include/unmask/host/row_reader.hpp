@@ -2,10 +2,10 @@
 #pragma once
 
 #include <unmask/core/fixed_array.hpp>
+#include <unmask/core/thread_group.hpp>
 #include <unmask/host/read_rows.hpp>
 #include <unmask/host/second_read.hpp>
 #include <unmask/stats/truncate.hpp>
-#include <unmask/step/thread_group.hpp>
 
 #include <new>
 

@@ -6,9 +6,9 @@
 #include <unmask/stats/row.hpp>
 
 #if UNMASK_KERNELS
+#  include <unmask/core/thread_group.hpp>
 #  include <unmask/host/read_row.hpp>
 #  include <unmask/stats/last_key.hpp>
-#  include <unmask/step/thread_group.hpp>
 #endif
 
 /// The second read of a row for which the first one did not determine the truncation: a few sweeps

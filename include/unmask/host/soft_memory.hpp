@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/thread_group.hpp>
 #include <unmask/step/soft_tokens.hpp>
-#include <unmask/step/thread_group.hpp>
 
 #include <algorithm>
 #include <span>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
+#include <unmask/core/thread_group.hpp>
 #include <unmask/step/call.hpp>
-#include <unmask/step/thread_group.hpp>
 
 /// Evaluates the commit rule of a policy, an expression of parts, for the candidates in rank order.
 namespace UNMASK_NAMESPACE::step {

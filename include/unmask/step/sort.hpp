@@ -2,7 +2,7 @@
 #pragma once
 
 #include <unmask/core/math.hpp>
-#include <unmask/step/thread_group.hpp>
+#include <unmask/core/thread_group.hpp>
 
 namespace UNMASK_NAMESPACE::step {
 

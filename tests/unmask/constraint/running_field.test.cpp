@@ -144,7 +144,7 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
       const token_id v = d.within(0, l.model.vocab - 1);
       if (x[at] != no_token && d.chance(0.5)) {
         x[at] = no_token;
-      } else if (r.may(v, at) && field->admits(static_cast<index_t>(at), v)) {
+      } else if (r.may(v, at) && field->admits(serial{}, static_cast<index_t>(at), v)) {
         x[at] = v;
       }
       field->write(static_cast<index_t>(at), x[at]);
@@ -154,7 +154,7 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       for (std::size_t v = 0; v < all.possible[i].size(); ++v) {
         const auto token = static_cast<token_id>(v);
-        ASSERT_EQ(field->admits(static_cast<index_t>(i), token), all.possible[i][v])
+        ASSERT_EQ(field->admits(serial{}, static_cast<index_t>(i), token), all.possible[i][v])
             << "token " << v << " at " << i;
         ++n.tests;
       }
@@ -167,14 +167,11 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
     }
     // Certain tokens: each masked position that has one usable token.
     if (d.chance(0.5)) {
-      token_id token = no_token;
-      const auto size = static_cast<index_t>(x.size());
       std::vector<token_id> filled(x.size(), no_token);
-      for (index_t at = field->next_certain(0, token); at < size;
-           at = field->next_certain(at + 1, token)) {
+      std::vector<token_id> room(x.size());
+      field->fill(serial{}, room.data(), [&](index_t at, token_id token) {
         filled[static_cast<std::size_t>(at)] = token;
-        field->write(at, token);
-      }
+      });
       for (std::size_t i = 0; i < x.size(); ++i) {
         int usable = 0;
         for (std::size_t v = 0; v < all.possible[i].size(); ++v) {
@@ -209,7 +206,7 @@ void compare(std::uint64_t seed, const constraint_limits& limits, counts& n) {
   }
   // Law: the state after the tokens before the first mask leads on as those tokens do.
   const bool is_complete = std::find(x.begin(), x.end(), no_token) == x.end();
-  const bool is_met = field->finish();
+  const bool is_met = field->is_met(serial{});
   ASSERT_EQ(is_met, is_complete);
   n.flushes += pool->flushes();
 }
@@ -290,10 +287,10 @@ TEST(running_field, has_as_many_sequences_as_are_started) {
   EXPECT_GE(pool->most_sets(), 120U);
   for (const auto& field : fields) {
     const token_id token = field->lowest(1);
-    EXPECT_TRUE(field->admits(1, token));
+    EXPECT_TRUE(field->admits(serial{}, 1, token));
     field->write(1, token);
     field->write(0, field->lowest(0));
-    EXPECT_TRUE(field->finish());
+    EXPECT_TRUE(field->is_met(serial{}));
   }
 }
 
@@ -322,9 +319,8 @@ struct counted_answer final : detail::constrained_answer {
   detail::field_sizes sizes(std::size_t) override { return {}; }
   void write_tables(std::size_t, detail::field_tables&) override {}
   std::uint32_t state_of(std::size_t, const std::uint32_t*) override { return 0; }
-  bool is_met(std::size_t, const std::uint32_t*) override { return false; }
+  bool is_string(std::size_t, const std::uint32_t*) override { return false; }
   bool finish(const token_id*, const mark*) override { return true; }
-  std::uint32_t state(std::size_t) override { return 0; }
   commit_entry* entries() override { return nullptr; }
   candidate_entry* traced() override { return nullptr; }
 

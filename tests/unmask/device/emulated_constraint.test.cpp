@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
@@ -71,6 +72,37 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
   EXPECT_EQ(tokens, std::vector<token_id>(4, 0));
   EXPECT_TRUE(s.soft_tokens(0).empty());
   EXPECT_THROW(static_cast<void>(s.constraint_state(0)), std::logic_error);
+}
+
+// The rows of predecessors end where the symbols begin, with a number above every class: a field
+// that looked at the position before its first took it for a masked one.
+TEST(emulated_constraint, a_field_has_no_position_before_its_first) {
+  language l;
+  l.words = {"a", "b", "", ""};
+  l.model = {.vocab = 4, .mask_token = 2, .eos_token = 3};
+  constexpr std::uint32_t length = 14;  // and a state after the end: a row for each of 16 states
+  l.bytes = {std::vector<std::uint32_t>((length + 1) * 256, dead_state), {}, 0};
+  for (std::uint32_t q = 0; q < length; ++q) {
+    l.bytes.next[256 * q + 'a'] = l.bytes.next[256 * q + 'b'] = q + 1;
+  }
+  l.bytes.accepting.assign(length + 1, 0);
+  l.bytes.accepting[length] = 1;
+  std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
+  ASSERT_TRUE(c);
+  ASSERT_EQ(c->states(), 16U);
+  CUstream_st stream;
+  const named_policy p = read_policy("tokens_per_step(1)");
+  const session_capacity capacity{.length = 16, .window = 16};
+  named_session host(p, l.model, capacity);
+  session<named_policy, on_stream> device(p, l.model, capacity, on_stream{&stream});
+  const constrained_field field{.language = &*c};
+  std::vector<token_id> expected(16, 0);
+  std::vector<token_id> tokens(16, 0);
+  host.start(0, {expected.data(), 16}, {.length = 16}, {.constraints = {&field, 1}});
+  device.start(0, {tokens.data(), 16}, {.length = 16}, {.constraints = {&field, 1}});
+  EXPECT_EQ(device.report().filled, 2);
+  EXPECT_EQ(host.report().filled, 2);
+  EXPECT_EQ(tokens, expected);
 }
 
 TEST(emulated_constraint, excluded_tokens_equal_the_host) {

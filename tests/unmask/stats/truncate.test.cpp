@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Truncation beside a row that is sorted and walked: where the kept columns end, whichever way it
 // is found, and what is drawn of them.
+#include <unmask/core/thread_group.hpp>
 #include <unmask/stats/last_key.hpp>
-#include <unmask/step/thread_group.hpp>
 
 #include <gtest/gtest.h>
 

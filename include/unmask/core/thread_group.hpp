@@ -40,10 +40,20 @@ concept deciding_group = thread_group<T> && requires(const T& t, std::uint64_t b
   { t.any(bits) } -> std::same_as<std::uint64_t>;
 };
 
-/// A thread group of one lane: serial.
+/// A thread group of one lane, which is a warp as well: serial.
 struct serial {
   [[nodiscard]] UNMASK_HD constexpr index_t lane() const { return 0; }
   [[nodiscard]] UNMASK_HD constexpr index_t lanes() const { return 1; }
+  [[nodiscard]] UNMASK_HD constexpr index_t warp() const { return 0; }
+  [[nodiscard]] UNMASK_HD constexpr index_t warps() const { return 1; }
+  [[nodiscard]] UNMASK_HD constexpr index_t warp_lane() const { return 0; }
+  [[nodiscard]] UNMASK_HD constexpr std::uint32_t ballot(bool x) const { return x ? 1 : 0; }
+  [[nodiscard]] UNMASK_HD constexpr std::uint32_t shuffle(std::uint32_t x, index_t) const {
+    return x;
+  }
+  [[nodiscard]] UNMASK_HD constexpr std::uint32_t shuffle_xor(std::uint32_t x, index_t) const {
+    return x;
+  }
   UNMASK_HD constexpr void sync() const {}
   [[nodiscard]] UNMASK_HD constexpr lane_count count(bool yes) const { return {0, yes ? 1 : 0}; }
   template <class N>

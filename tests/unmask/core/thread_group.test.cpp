@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include <unmask/step/thread_group.hpp>
+#include <unmask/core/thread_group.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-// Which sets of a constrained field a device computes again: beside values that are computed anew.
+// Which sets of a constrained field are computed again: beside values that are computed anew.
 
-#include <unmask/step/field_walk.hpp>
+#include <unmask/core/constraint_rule.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "support/dice.hpp"
 
-namespace unmask::testing::walk_chain_test {
+namespace unmask::testing::set_chain_test {
 namespace {
 
 /// Values of which each follows from the one before it and an input. A large input hides what is
@@ -73,12 +73,12 @@ class kept_values {
  private:
   [[nodiscard]] static int next(int value, int input) { return std::max(value - 1, input); }
 
-  step::walk_chain chain_;
+  detail::set_chain chain_;
   std::vector<int> inputs_;
   std::vector<int> values_;
 };
 
-TEST(walk_chain, knows_what_follows_from_the_inputs) {
+TEST(set_chain, knows_what_follows_from_the_inputs) {
   dice d(1);
   for (int trial = 0; trial < 2000; ++trial) {
     const index_t size = d.within(1, 12);
@@ -93,7 +93,7 @@ TEST(walk_chain, knows_what_follows_from_the_inputs) {
   }
 }
 
-TEST(walk_chain, computes_no_more_than_it_has_to) {
+TEST(set_chain, computes_no_more_than_it_has_to) {
   dice d(2);
   for (int trial = 0; trial < 2000; ++trial) {
     const index_t size = d.within(1, 12);
@@ -116,4 +116,4 @@ TEST(walk_chain, computes_no_more_than_it_has_to) {
 }
 
 }  // namespace
-}  // namespace unmask::testing::walk_chain_test
+}  // namespace unmask::testing::set_chain_test
