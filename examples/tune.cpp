@@ -45,8 +45,7 @@ class example_engines final : public search_engine {
         model.drop_keys(parts.eviction.find<unmask::key_eviction>());
         // Policies that agree so far run the same passes. Shared ones take no time, so a search for
         // the least time runs all; the random tokens of a canvas recur in no other policy.
-        const bool is_shared =
-            o_.minimise != tune::measure::seconds && !parts.schedule.holds<unmask::canvas>();
+        const bool is_shared = o_.minimise != tune::measure::seconds && !parts.has_canvas();
         share_passes(model, is_shared ? std::size_t{1} << 30U : 0, parts);
         unmask::named_session session(parts, model.info(), capacity);
         for (std::size_t i = thread; i < chosen.size(); i += engines_.size()) {

@@ -159,8 +159,7 @@ recording recorder::record(const unmask::named_policy& parts,
     const token_id t = tokens[place];
     for (std::size_t i = 0; i < before.size(); ++i) {
       const token_id was = before[i][place];
-      result.passes[i].masked.push_back(
-          parts.schedule.holds<unmask::canvas>() ? was != t : was == text_.mask());
+      result.passes[i].masked.push_back(parts.has_canvas() ? was != t : was == text_.mask());
     }
     result.answer.push_back(t == text_.end() ? "·" : text_.decode(std::span(&t, 1)));
   }

@@ -143,7 +143,7 @@ class decoder {
     for (const sequence_plan& q : s.sequences) {
       bounds_.push_back(bound_of(s, q));
       for (const field_plan& f : q.fields) {
-        keeps_rows_ = keeps_rows_ || f.read_again || parts.schedule.holds<canvas>();
+        keeps_rows_ = keeps_rows_ || f.read_again || parts.has_canvas();
       }
     }
     if (s.language) {

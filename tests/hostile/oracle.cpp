@@ -41,7 +41,7 @@ struct facts {
 facts facts_of(const scenario& s) {
   const named_policy parts = parts_of(s);
   facts f;
-  f.renoises = parts.schedule.holds<canvas>();
+  f.renoises = parts.has_canvas();
   f.moves = step::rewrites_blocks_now(parts);
   f.remasks = names(s.policy, "remask_below");
   f.masks_least = (step::remasks_least_now(parts) || step::reconsiders_now(parts));

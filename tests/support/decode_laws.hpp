@@ -31,7 +31,7 @@ class decode_laws {
       : shape_(shape)
       , mask_(mask)
       , given_(std::move(given))
-      , is_canvas_(parts.schedule.holds<canvas>())
+      , is_canvas_(parts.has_canvas())
       , reconsiders_(step::reconsiders_now(parts))
       , rewrites_blocks_(step::rewrites_blocks_now(parts))
       , grows_(detail::policy_begin_length(parts, shape) < shape.length)

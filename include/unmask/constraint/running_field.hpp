@@ -22,7 +22,7 @@ class interned_sets : public field_state {
   static constexpr std::uint32_t no_class = constraints::no_class;
   static constexpr bool keeps_all = false;
 
-  /// Errors: those of any_constraint::begin().
+  /// Errors: as any_constraint::begin().
   interned_sets(std::shared_ptr<set_pool> pool,
                 const constrained_field& field,
                 index_t first,
@@ -36,7 +36,7 @@ class interned_sets : public field_state {
   /// null. Null if there is no memory for it until release().
   [[nodiscard]] const std::uint32_t* mask(index_t at, const std::uint32_t* given);
   void release() { pool_->release(); }
-  /// The state after the first of these symbols that are classes; null: those of the field.
+  /// The state after the first of these symbols that are classes; null: the symbols of the field.
   [[nodiscard]] std::uint32_t state_of(const std::uint32_t* symbols) const;
   /// True if these symbols are a string of the language.
   [[nodiscard]] bool is_string(const std::uint32_t* symbols) const;

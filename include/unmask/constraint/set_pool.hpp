@@ -14,8 +14,8 @@
 /// Sets of states and masks of a constraint, shared by its sequences.
 namespace UNMASK_NAMESPACE::detail::constraints {
 
-/// The sets of a sequence that the pool must not forget: a row of them, of which `chain` says which
-/// are valid, and which may become so again. None is before the first is there: chain->ok is -1.
+/// The sets of a sequence that the pool must not forget: a row of them. `chain` says which
+/// are valid, and which may become valid again. None is before the first is there: chain->ok is -1.
 struct kept_sets {
   std::uint32_t* value = nullptr;
   index_t room = 0;  ///< size of `value`

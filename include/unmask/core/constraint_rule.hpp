@@ -74,9 +74,9 @@ struct field_state {
 /// class_at(token), no_class for a token that no string has. extend(t, l, r) computes the sets up
 /// to set l from the left and up to set r from the right. Of a position whose two sets are known:
 /// leads(t, c, p) is true if class c is possible there, is_usable(p, c) if a token of the class may
-/// be proposed, the lowest of which is lowest_in(c), and certain_at(b, p) is the only usable token,
-/// by each warp of `b` alone. ends_meet(t), of a field whose sets from the left are known, is true
-/// in a lane that finds an accepted end.
+/// be proposed, lowest_in(c) is the lowest such token, and certain_at(b, p) is the only usable
+/// token, by each warp of `b` alone. ends_meet(t), of a field whose sets from the left are known,
+/// is true in a lane that finds an accepted end.
 template <class Sets>
 struct field_over : Sets {
   using Sets::Sets;
@@ -287,7 +287,7 @@ struct answer_over {
     chosen = {position, token, false};
     return true;
   }
-  /// The tokens to write now, by position: those of place(), and those that are certain. Called
+  /// The tokens to write now, by position: what place() wrote, and what is certain. Called
   /// after a barrier, and at most once before the next.
   UNMASK_CALLS_HOST
   template <class Group>

@@ -25,7 +25,7 @@ struct field_sizes {
 };
 
 /// The automaton of a field and its positions. The constraint writes the arrays, which are zero,
-/// and the state before the sequence starts: all but the sets of the positions, of which it writes
+/// and the state before the sequence starts: all but the sets of the positions; of these it writes
 /// set 0 of both ends.
 struct field_tables : field_state {
   static constexpr std::uint32_t no_class = 0xffffffffU;

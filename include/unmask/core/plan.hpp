@@ -149,11 +149,11 @@ enum class attention_kind : unsigned char {
 
 /// What a forward pass is for.
 enum class pass_kind : unsigned char {
-  candidates,  ///< masked positions are candidates, of which the commit rule accepts some
+  candidates,  ///< the commit rule accepts some of the masked positions
   canvas,      ///< every position gets a new token (policy/canvas.hpp)
   rewriting,   ///< a rule rewrites the scored block as a whole (core/part/rewriting.hpp)
   drafting,    ///< as candidates, but what it commits are drafts, until a pass that checks them
-  checking,    ///< drafts stand or fall (core/part/schedule.hpp)
+  checking,    ///< it is decided which drafts stay (core/part/schedule.hpp)
   hiding,      ///< some committed tokens are masks in it, and are reconsidered
   /// The branches are the members of a beam (core/part/branches.hpp), and so is the sequence
   /// itself, with tokens of its own: branch 0.

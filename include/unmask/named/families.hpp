@@ -107,7 +107,7 @@ using filter_family =
 using token_edit_family =
     family<2, family_states::shared, edit_committed, remask_current_below, replayed_edits>;
 
-/// A canvas draws, too, and is a schedule.
+/// A canvas also draws; it is a schedule.
 using draw_family = family<1, family_states::shared, sampling, replayed_draw>;
 
 /// top_k, top_p, min_p and confidence_after_truncation together.

@@ -132,7 +132,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   /// Returns the policy for a model: a canvas draws from its vocabulary.
   [[nodiscard]] named_policy of_model(const model_info& model) const {
     named_policy p = *this;
-    if (schedule.holds<canvas>()) {
+    if (has_canvas()) {
       canvas drawn = schedule.find<canvas>();
       drawn.vocab = model.vocab;
       p.schedule.choose(drawn, schedule.text_indices[0]);
@@ -143,7 +143,7 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
   /// caches and layer rules: those that select tokens are replaced. `trace` must outlive its
   /// sessions. Errors: std::invalid_argument for a canvas.
   [[nodiscard]] named_policy replaying(const replay_view& trace) const {
-    if (schedule.holds<canvas>()) {
+    if (has_canvas()) {
       throw std::invalid_argument("a policy with a canvas cannot be replayed");
     }
     const replay_by_address again{&trace};
@@ -166,6 +166,8 @@ struct named_policy : named_parts, detail::constants_of<detail::parts_by_name::t
     p.beyond_a_step = "replay";
     return p;
   }
+  /// True if the policy has a canvas.
+  [[nodiscard]] bool has_canvas() const { return schedule.holds<canvas>(); }
   /// True if layers compute some of the positions only: the engine needs hooks there.
   [[nodiscard]] UNMASK_HD bool layered_now() const {
     return cache.any_does<&part_traits::picks>() || layer_rule.count > 0;

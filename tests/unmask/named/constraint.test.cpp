@@ -119,7 +119,7 @@ void decode_random(const named_policy& p, std::uint64_t seed, bool restricted, d
       restricted,
       n,
       !restricted && !field.read_again && unmask::detail::draw_temperature(p) == 0.0F &&
-          !p.schedule.holds<canvas>() && !step::processes_now(p),
+          !p.has_canvas() && !step::processes_now(p),
       (step::remasks_least_now(p) || step::reconsiders_now(p)));
 }
 

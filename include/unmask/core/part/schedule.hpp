@@ -87,7 +87,7 @@ concept reading_ahead = part<P> && requires(const P& p) {
 
 /// A schedule whose passes alternate between drafts and checks, by plan::kind. The tokens that
 /// a pass of pass_kind::drafting commits are drafts: positions from the first of its scored
-/// range on are no part of the committed prefix, so nothing stops at them. A pass of
+/// range on are not part of the committed prefix, so nothing stops at them. A pass of
 /// pass_kind::checking has no commit rule: `accepts(candidate, context) -> bool` says of each
 /// committed position of the scored range, in parallel, whether its token `candidate.current`
 /// stays, given the proposed `candidate.token`. At the first that does not, or that is
