@@ -63,6 +63,7 @@ NAMED = [  # a page, a header, the names in it, and how a table shows them
     (CALLS, "include/unmask/c_layers.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
     (CALLS, "include/unmask/c_constraints.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
     (CALLS, "include/unmask/c_language.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
+    (CALLS, "include/unmask/c_parts.h", r"UNMASK_API [\w* ]*?(unmask_\w+)\(", "`{}`"),
 ]
 PRESET = re.compile(r"--preset[ =](\w+)|\bpreset: \[(.*?)\]")
 MAX_LINES, MAX_COLUMNS, MAX_PROGRAM = 150, 110, 26  # of README.md

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The implementation of <unmask/c_api.h>, <unmask/c_layers.h>, <unmask/c_constraints.h> and
-// <unmask/c_language.h>. The CMake target unmask::c is this; elsewhere one source file contains
-// this and nothing else
+// The implementation of <unmask/c_api.h>, <unmask/c_layers.h>, <unmask/c_constraints.h>,
+// <unmask/c_language.h> and <unmask/c_parts.h>. The CMake target unmask::c is this; elsewhere one
+// source file contains this and nothing else
 //
 //   #define UNMASK_C_IMPLEMENTATION
 //   #include <unmask/c_library.hpp>
@@ -17,6 +17,7 @@
 #  include <unmask/c_api/constraint_calls.hpp>
 #  include <unmask/c_api/language_calls.hpp>
 #  include <unmask/c_api/layer_calls.hpp>
+#  include <unmask/c_api/part_calls.hpp>
 #  include <unmask/c_api/profile_calls.hpp>
 #  include <unmask/c_api/results.hpp>
 

@@ -4,6 +4,7 @@
 #include <unmask/host/backend.hpp>
 #include <unmask/named/named_policy.hpp>
 #include <unmask/named/read_policy.hpp>
+#include <unmask/named/registered_part.hpp>
 #include <unmask/session.hpp>
 
 /// Policies composed by name, at run time: for command lines, configuration files and bindings.

@@ -337,6 +337,9 @@ class session : public detail::session_rows<session<Policy, Backend>, Backend::s
   void finish() {
     workspace_.decide(segments());
     request_.was_decided();
+    if constexpr (space == memory::host) {
+      workspace_.check_callbacks();
+    }
   }
   [[nodiscard]] std::optional<forward_request> request();
 

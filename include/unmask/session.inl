@@ -15,6 +15,9 @@ session<Policy, Backend>::session(const Policy& policy,
   policy_ = policy;
   detail::check_layers(step::layered_now(policy), model);
   detail::check_attention_of(policy, model);
+  if constexpr (space == memory::device) {
+    detail::check_no_callback(policy);
+  }
   for (index_t slot = 0; slot < capacity_.sequences; ++slot) {
     workspace_.reserve(slot, policy);
   }
@@ -59,6 +62,9 @@ void session<Policy, Backend>::start_checked(index_t slot,
                                              const sequence_shape& shape,
                                              const start_options& options) {
   detail::check_attention_of(policy, model_);
+  if constexpr (space == memory::device) {
+    detail::check_no_callback(policy);
+  }
   validate_reach(math::min(detail::policy_reach(policy, shape), shape.length), capacity_);
   detail::check_parts(policy, geometry, model_);
   if (detail::policy_moves_text(policy)) {
@@ -72,6 +78,9 @@ void session<Policy, Backend>::start_checked(index_t slot,
   workspace_.start(slot, policy, tokens, shape, options);
   tokens_.record(slot, tokens.data, geometry.length);
   layers_.start(slot, policy);
+  if constexpr (space == memory::host) {
+    workspace_.check_callbacks();
+  }
 }
 
 template <class Policy, class Backend>

@@ -198,6 +198,18 @@ inline void was_supplied(unmask_session& s) {
   }
 }
 
+// Supplies a request. After a callback_error it is decided all the same.
+template <class Supply>
+void decide(unmask_session& s, const Supply& supply) {
+  try {
+    s.with(supply);
+  } catch (const unmask::callback_error&) {
+    was_supplied(s);
+    throw;
+  }
+  was_supplied(s);
+}
+
 }  // namespace UNMASK_NAMESPACE::detail::c_api
 
 using namespace unmask::detail::c_api;  // NOLINT: of the one file that defines the calls
@@ -395,8 +407,7 @@ unmask_status unmask_supply(unmask_session* session, const unmask_logits* logits
   return guarded([&] {
     unmask_session& s = needed(session, "session");
     const unmask::any_rows rows = rows_of(known_part_of(logits, UNMASK_LOGITS_INIT, "logits"));
-    s.with([&](auto& q) { q.supply(rows); });
-    was_supplied(s);
+    decide(s, [&](auto& q) { q.supply(rows); });
   });
 }
 
@@ -422,8 +433,7 @@ unmask_status unmask_supply_segments(unmask_session* session,
             known_part_of(structure_at(modifiers, i), UNMASK_MODIFIERS_INIT, "modifiers")));
       }
     }
-    s.with([&](auto& q) { q.supply(s.tensors, s.modifiers); });
-    was_supplied(s);
+    decide(s, [&](auto& q) { q.supply(s.tensors, s.modifiers); });
   });
 }
 

@@ -19,8 +19,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace UNMASK_NAMESPACE {
@@ -229,6 +231,13 @@ class on_host::workspace {
     return {slots_[static_cast<std::size_t>(slot)].probe_results, static_cast<std::size_t>(count)};
   }
 
+  /// Throws the callback_error of the last start() or decide(), if there is one.
+  void check_callbacks() {
+    if (failure_) {
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+  }
+
   void cancel(index_t slot) {
     step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
     if (status.next.active()) {
@@ -238,6 +247,10 @@ class on_host::workspace {
   }
 
  private:
+  /// work() about a slot, whose policy has functions of the host or not. If one fails, the sequence
+  /// is cancelled.
+  template <class Work>
+  void with_callbacks(index_t slot, bool has_some, const Work& work);
   /// The constraints of the sequence in a slot; null without.
   [[nodiscard]] unmask::detail::constrained_answer* answer_of(index_t slot) const {
     return answers_[static_cast<std::size_t>(slot)].get();
@@ -391,7 +404,8 @@ class on_host::workspace {
   std::vector<unmask::detail::owned_answer> answers_;
   unmask::detail::owned_answer next_answer_;  // of start()
   std::vector<host::soft_memory> soft_;
-  bool softens_ = false;  // a sequence has asked for soft tokens
+  bool softens_ = false;        // a sequence has asked for soft tokens
+  std::exception_ptr failure_;  // of a function of the host
 };
 
 }  // namespace unmask

@@ -47,7 +47,9 @@ void on_host::workspace<Policy>::start(index_t slot,
   m.state->suppressed_count = count;
   *m.status = {};
   const std::uint8_t* const editable = options.editable.empty() ? nullptr : options.editable.data();
-  step::begin(serial{}, with_lists(slot), editable, answer_of(slot));
+  with_callbacks(slot, step::calls_back_now(policy), [&] {
+    step::begin(serial{}, with_lists(slot), editable, answer_of(slot));
+  });
   finish(slot, tokens.data);
 }
 
@@ -194,6 +196,28 @@ void on_host::workspace<Policy>::read_again(index_t slot, index_t i) {
 }
 
 template <class Policy>
+template <class Work>
+void on_host::workspace<Policy>::with_callbacks([[maybe_unused]] index_t slot,
+                                                [[maybe_unused]] bool has_some,
+                                                const Work& work) {
+  if constexpr (Policy::calls_back) {
+    if (has_some) {
+      unmask::detail::callback_scope scope(slot);
+      work();
+      if (scope.failure()) {
+        failure_ = failure_ ? failure_ : scope.failure();
+        step::slot_status& status = statuses_[static_cast<std::size_t>(slot)];
+        if (status.next.active()) {
+          status.cancel();
+        }
+      }
+      return;
+    }
+  }
+  work();
+}
+
+template <class Policy>
 void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
   run();
   for (const step::slot_memory<Policy>& m : slots_) {
@@ -207,7 +231,9 @@ void on_host::workspace<Policy>::decide(std::span<const segment> segments) {
                           static_cast<workspace*>(self)->read_again(slot, i);
                         }};
       }
-      step::decide(serial{}, with_lists(s.slot), answer);
+      with_callbacks(s.slot, step::calls_back_now(memory_of(s.slot)), [&] {
+        step::decide(serial{}, with_lists(s.slot), answer);
+      });
       finish(s.slot, memory_of(s.slot).state->tokens);
     }
   }

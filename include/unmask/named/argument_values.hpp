@@ -41,6 +41,8 @@ class argument_values {
     check_lists();
   }
 
+  /// The part whose arguments they are.
+  [[nodiscard]] const known_part& part() const { return part_; }
   /// True if argument i is in the text.
   [[nodiscard]] bool given(std::size_t i) const { return given_[i]; }
   [[nodiscard]] double number(std::size_t i) const { return values_[i].number; }

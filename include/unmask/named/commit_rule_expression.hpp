@@ -55,7 +55,8 @@ using commit_rule_family = family_of_stage<part_stage::commit_rule,
                                            wino,
                                            core,
                                            calibrated_threshold<>,
-                                           replayed_commits>;
+                                           replayed_commits,
+                                           callback_rule>;
 
 /// A commit rule expression as a value: parts combined by all_of, any_of and at_most.
 ///

@@ -6,6 +6,7 @@
 #include <unmask/policy/cache/cache.hpp>
 #include <unmask/policy/cache/entropy_cache.hpp>
 #include <unmask/policy/cache/suffix_window.hpp>
+#include <unmask/policy/callback.hpp>
 #include <unmask/policy/canvas.hpp>
 #include <unmask/policy/layers/cache_budget.hpp>
 #include <unmask/policy/layers/early_skip.hpp>
@@ -55,7 +56,8 @@ using ranking_family = family_of_stage<part_stage::ranking,
                                        alg_temperature<by_confidence>,
                                        alg_temperature<by_margin>,
                                        alg_temperature<by_entropy>,
-                                       alg_temperature<left_to_right>>;
+                                       alg_temperature<left_to_right>,
+                                       callback_ranking>;
 
 using cache_family = family_of_stage<part_stage::cache,
                                      1,
@@ -98,11 +100,12 @@ struct logits_processor_family
 
 using filter_family =
     family_of_stage<part_stage::filter,
-                    static_cast<index_t>(3 + own_parts_of<part_stage::filter>::size),
+                    static_cast<index_t>(4 + own_parts_of<part_stage::filter>::size),
                     family_states::shared,
                     eos_gate,
                     eos_last,
-                    no_equal_neighbours>;
+                    no_equal_neighbours,
+                    callback_filter>;
 
 using token_edit_family =
     family<2, family_states::shared, edit_committed, remask_current_below, replayed_edits>;
@@ -153,7 +156,8 @@ using stop_family = family_of_stage<part_stage::stop,
                                     family_states::own,
                                     stop_at_eos,
                                     stop_sequence<8>,
-                                    max_steps>;
+                                    max_steps,
+                                    callback_stop>;
 
 /// by_confidence, by_margin or by_entropy, selected at run time: the branch score of lookahead.
 struct any_lookahead_score {

@@ -13,6 +13,12 @@ template <part_stage S, class T>
 struct named_at {
   using type = type_list<T>;
 };
+// A function of the host has a name of its own: named/registered_part.hpp.
+template <part_stage S, class P>
+  requires declares_calls_back<P>
+struct named_at<S, P> {
+  using type = type_list<>;
+};
 template <part_stage S, class P>
 struct named_at<S, of_stage<S, P>> {
   using type = std::conditional_t<stage_of<P>() == S, type_list<P>, type_list<>>;

@@ -7,7 +7,8 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Every part that has a name, by stage; parts written by users have none. Layer rules,
+/// Every part that has a name, by stage, then those of register_part(), which replaces the list:
+/// each that was returned stays as it was. Layer rules,
 /// delayed_cache and entropy_cache are for engines with hooks in their layers.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();
 
@@ -80,6 +81,7 @@ namespace UNMASK_NAMESPACE {
 #  include <unmask/named/known_models.hpp>
 #  include <unmask/named/known_parts.hpp>
 #  include <unmask/named/method_parts.hpp>
+#  include <unmask/named/registered_part.hpp>
 
 namespace UNMASK_NAMESPACE {
 
@@ -413,7 +415,7 @@ UNMASK_LIBRARY std::string describe_parts() {
 }
 
 UNMASK_LIBRARY std::span<const known_part> known_parts() {
-  return detail::table::entries_of<detail::table::all_parts>::all;
+  return detail::part_registry::of_process().known();
 }
 
 UNMASK_LIBRARY std::span<const known_method> known_methods() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unmask/step/anchors.hpp>
+#include <unmask/step/callbacks.hpp>
 #include <unmask/step/commit_rule.hpp>
 #include <unmask/step/process_logits.hpp>
 #include <unmask/step/spans.hpp>
@@ -101,9 +102,31 @@ template <class Policy>
   }
 }
 
-/// Sets role and key of each masked position of the scored range, and sorts the keys.
+/// Sets role and key of the candidate at scored position i.
 template <class Policy>
-UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
+[[gnu::always_inline]] UNMASK_HD inline void
+rank_candidate(const slot_memory<Policy>& m, index_t i, const step_info& at) {
+  const auto [d, part] = filter_at(m, i, at);
+  m.note(i, {part});
+  if (d == filter_result::excluded) {
+    m.roles[i] = role::excluded;
+    return;
+  }
+  const float s = d == filter_result::keep ? score(m, candidate_at(m, i), at) : -math::infinity();
+  m.keys[i] = order_key(s, i);
+  m.roles[i] = d == filter_result::keep          ? role::candidate
+               : d == filter_result::ranked_last ? role::ranked_last
+                                                 : role::rejected;
+}
+
+/// Sets role and key of each masked position of the scored range, and sorts the keys.
+UNMASK_CALLS_HOST
+template <class Policy, class Group>
+UNMASK_HD void rank(const Group& t, const slot_memory<Policy>& m) {
+  bool asks = false;  // functions of the host, about all candidates together
+  if constexpr (callbacks::may_be_there<Policy, Group>) {
+    asks = calls_back_now(m);
+  }
   const range score_range = m.status->next.score;
   const index_t size = sort_size(score_range.size());
   for (index_t i = t.lane(); i < size; i += t.lanes()) {
@@ -128,19 +151,21 @@ UNMASK_HD void rank(const auto& t, const slot_memory<Policy>& m) {
       m.roles[i] = role::excluded;
       continue;
     }
-    if (m.roles[i] == role::candidate) {
-      const auto [d, part] = filter_at(m, i, at);
-      m.note(i, {part});
-      if (d == filter_result::excluded) {
-        m.roles[i] = role::excluded;
-        continue;
-      }
-      const float s =
-          d == filter_result::keep ? score(m, candidate_at(m, i), at) : -math::infinity();
-      m.keys[i] = order_key(s, i);
-      m.roles[i] = d == filter_result::keep          ? role::candidate
-                   : d == filter_result::ranked_last ? role::ranked_last
-                                                     : role::rejected;
+    if (m.roles[i] == role::candidate && !asks) {
+      rank_candidate(m, i, at);
+    }
+  }
+  if constexpr (callbacks::may_be_there<Policy, Group>) {
+    if (asks) {
+      apart<Policy>([&] {
+        callbacks::ask_before_ranking(m);
+        for (index_t i = 0; i < score_range.size(); ++i) {
+          if (m.roles[i] == role::candidate) {
+            rank_candidate(m, i, info_of(*m.state, m.status->next, score_range.first + i));
+          }
+        }
+        callbacks::close();
+      });
     }
   }
   sort(t, m.keys, size);
@@ -252,8 +277,14 @@ template <class Policy>
 }
 
 /// Calls the commit rule for every candidate, in rank order.
+UNMASK_CALLS_HOST
 template <class Policy, deciding_group Group>
 UNMASK_HD void apply_commit_rule(const Group& t, const slot_memory<Policy>& m, index_t count) {
+  if constexpr (callbacks::may_be_there<Policy, Group>) {
+    if (calls_back_now(m)) {
+      apart<Policy>([&] { callbacks::ask_rules(m, count); });
+    }
+  }
   index_t radius = -1;
   if constexpr (Policy::anchors) {
     radius = anchors_now(m) ? anchor_radius(m) : -1;
@@ -276,6 +307,11 @@ UNMASK_HD void apply_commit_rule(const Group& t, const slot_memory<Policy>& m, i
       m.roles[i] = role::accepted;
     }
   });
+  if constexpr (callbacks::may_be_there<Policy, Group>) {
+    if (calls_back_now(m)) {
+      callbacks::close();
+    }
+  }
   t.sync();
 }
 

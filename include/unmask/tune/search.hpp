@@ -15,7 +15,8 @@ struct search {
   index_t kept = 4;                      ///< Candidates that get further parts; at least 1.
   index_t depth = 2;                     ///< Most parts that are added; 0 for single rules only.
   std::function<bool()> stop = {};       ///< True ends the search with what it has.
-  /// Called after each of the `of` policies of a round.
+  /// Called after each of the `of` policies of a stage; `done` grows within a stage, and no stage
+  /// comes twice.
   std::function<void(std::string_view stage, index_t done, index_t of)> progress = {};
 };
 

@@ -43,9 +43,10 @@ class tuner {
     each_of("the best of them", candidates, [&](composition& c) { return refine(c, n); });
     candidates = best_of(candidates, n, how_.kept);
     for (index_t added = 0; added < how_.depth && !decoded_.is_stopped(); ++added) {
-      std::vector<composition> longer = extended(candidates, n / 2);
+      const std::string round = added == 0 ? "" : ", round " + std::to_string(added + 1);
+      std::vector<composition> longer = extended("one more part" + round, candidates, n / 2);
       tune_others(longer, n / 2);
-      each_of("the best again", longer, [&](composition& c) { return refine(c, n); });
+      each_of("the best again" + round, longer, [&](composition& c) { return refine(c, n); });
       longer.insert(longer.end(), candidates.begin(), candidates.end());
       std::vector<composition> next = best_of(longer, n, how_.kept);
       const bool is_same = texts_of(next) == texts_of(candidates);
@@ -214,9 +215,17 @@ class tuner {
   // Tunes each candidate by a function that returns false for one to leave out.
   template <class Tune>
   void each_of(std::string_view stage, std::vector<composition>& candidates, Tune&& tune) {
+    each_of(stage, candidates, tune, 0, candidates.size());
+  }
+  // The same of candidates that are some of a stage: `done` of `all` were before them.
+  template <class Tune>
+  void each_of(std::string_view stage,
+               std::vector<composition>& candidates,
+               Tune&& tune,
+               std::size_t done,
+               std::size_t all) {
     std::vector<composition> left;
     std::set<std::string> seen;
-    std::size_t done = 0;
     for (composition& c : candidates) {
       if (decoded_.is_stopped()) {
         break;
@@ -224,18 +233,28 @@ class tuner {
       if (tune(c) && seen.insert(c.text()).second) {
         left.push_back(c);
       }
-      decoded_.progress(stage, ++done, candidates.size());
+      decoded_.progress(stage, ++done, all);
     }
     candidates = std::move(left);
   }
 
   // The best compositions with one more part than these have.
-  [[nodiscard]] std::vector<composition> extended(const std::vector<composition>& from, index_t n) {
-    std::vector<composition> all;
+  [[nodiscard]] std::vector<composition>
+  extended(std::string_view stage, const std::vector<composition>& from, index_t n) {
+    std::vector<std::pair<point, std::vector<composition>>> families;
+    std::size_t count = 0;
     for (const composition& c : from) {
-      const std::optional<point> parent = decoded_.on_first(n, c);
-      std::vector<composition> longer = parent ? space_.extended({c}) : std::vector<composition>();
-      each_of("one more part", longer, [&](composition& l) { return refine(l, n, &*parent); });
+      if (std::optional<point> parent = decoded_.on_first(n, c)) {
+        families.emplace_back(std::move(*parent), space_.extended({c}));
+        count += families.back().second.size();
+      }
+    }
+    std::vector<composition> all;
+    std::size_t done = 0;
+    for (auto& [parent, longer] : families) {
+      const std::size_t size = longer.size();
+      each_of(stage, longer, [&](composition& l) { return refine(l, n, &parent); }, done, count);
+      done += size;
       all.insert(all.end(), longer.begin(), longer.end());
     }
     return best_of(all, n, 2 * how_.kept);

@@ -3,6 +3,7 @@
 // runtime: it decodes what it decodes on the host.
 
 #include <unmask/c_layers.h>
+#include <unmask/c_parts.h>
 #include <unmask/cuda/c_device.hpp>
 
 #include <gmock/gmock.h>
@@ -127,6 +128,30 @@ TEST(CApiOnADevice, DecodesWhatItDecodesOnTheHost) {
   const char* const policy = "by_margin + threshold(0.4) + trace_credit + temperature(0.9)";
   EXPECT_EQ(decoded(policy, &stream), decoded(policy, nullptr));
   EXPECT_TRUE(fake_cuda().alive.empty()) << "a session left memory behind";
+}
+
+TEST(CApiOnADevice, RefusesFunctionsOfTheHost) {
+  unmask_part p = UNMASK_PART_INIT;
+  p.name = "of_the_host";
+  p.function = [](void*, const unmask_step*, float*) { return std::int32_t{0}; };
+  ASSERT_EQ(unmask_register_part(&p), UNMASK_OK) << unmask_last_error();
+  CUstream_st stream;
+  const unmask_options o = options_on(&stream);
+  unmask_session* none = nullptr;
+  EXPECT_EQ(unmask_create("any_of(threshold(0.9), of_the_host)", &o, &none),
+            UNMASK_INVALID_ARGUMENT);
+  EXPECT_THAT(unmask_last_error(), HasSubstr("a session on a device cannot call them"));
+  EXPECT_THAT(unmask_last_error(), HasSubstr("got of_the_host"));
+  const session_pointer s = made("threshold(0.9)", o);
+  std::vector<std::int32_t> tokens(14, 4);
+  unmask_sequence q = UNMASK_SEQUENCE_INIT;
+  q.length = 14;
+  q.block_length = 6;
+  q.policy = "of_the_host";
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 14, &q), UNMASK_INVALID_ARGUMENT);
+  EXPECT_THAT(unmask_last_error(), HasSubstr("got of_the_host"));
+  q.policy = nullptr;
+  EXPECT_EQ(unmask_start(s.get(), 0, tokens.data(), 14, &q), UNMASK_OK) << unmask_last_error();
 }
 
 /// Tokens of two sequences with policies, bitmasks and guidance of their own, one of which is left

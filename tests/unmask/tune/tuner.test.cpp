@@ -181,6 +181,34 @@ TEST(tuner, returns_the_most_right_policy_if_none_reaches_the_target) {
   }
 }
 
+TEST(tuner, shows_progress_that_only_grows) {
+  struct shown {
+    std::string stage;
+    index_t done;
+    index_t of;
+  };
+  std::vector<shown> all;
+  formula engine;
+  search how{.problems = 800, .target = 0.9, .depth = 3};
+  how.progress = [&](std::string_view stage, index_t done, index_t of) {
+    all.push_back({std::string(stage), done, of});
+  };
+  static_cast<void>(run(how, engine));
+  std::vector<std::string> stages;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_LE(all[i].done, all[i].of) << all[i].stage;
+    if (i > 0 && all[i].stage == all[i - 1].stage) {
+      EXPECT_EQ(all[i].done, all[i - 1].done + 1) << all[i].stage;
+      EXPECT_EQ(all[i].of, all[i - 1].of) << all[i].stage;
+    } else {
+      EXPECT_EQ(all[i].done, 1) << all[i].stage;
+      EXPECT_THAT(stages, ::testing::Not(::testing::Contains(all[i].stage)));
+      stages.push_back(all[i].stage);
+    }
+  }
+  EXPECT_THAT(stages, ::testing::Contains("one more part, round 2"));
+}
+
 TEST(tuner, stops_when_asked_and_keeps_what_it_has) {
   formula engine;
   search how{.problems = 800, .target = 0.9};

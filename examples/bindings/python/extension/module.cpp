@@ -14,6 +14,7 @@
 #include "constraints.hpp"
 #include "languages.hpp"
 #include "models.hpp"
+#include "parts.hpp"
 #include "policy_parts.hpp"
 #include "read.hpp"
 #include "record.hpp"
@@ -737,6 +738,7 @@ NB_MODULE(_unmask, m) {
   unmask_python::bind_requirements(m);
   unmask_python::bind_calibrator(m);
   unmask_python::bind_tune(m);
+  unmask_python::bind_parts(m);
   unmask_python::bind_policy_parts(m);
   unmask_python::bind_models(m);
   unmask_python::bind_read(m);

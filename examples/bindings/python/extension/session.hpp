@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -127,10 +128,12 @@ struct layer_rule : unmask::layer_rule_info {
 /// unmask::named_session for Python: checks tensors, keeps what the session points to alive, and
 /// lets other threads of Python run while it works.
 class session {
-  // Without the GIL, and one thread at a time. A call out of token_text would wait for itself.
+  // Without the GIL, and one thread at a time. A call out of token_text, or of a function that
+  // decides for a part, would wait for itself.
   auto alone(const auto& work) {
     unmask::check_order(owner_.load() != std::this_thread::get_id(),
-                        "a call of a session inside its own token_text");
+                        "a call of a session inside its own token_text, or inside a function that "
+                        "decides for its policy");
     const without_gil others;
     const auto turn = wait(others.released());
     owner_ = std::this_thread::get_id();
@@ -293,8 +296,12 @@ class session {
       with([&](auto& session) {
         const unmask::tokens_view<std::remove_reference_t<decltype(session)>::space> lent{
             fresh.tokens.data(), fresh.tokens.size()};
-        parts ? session.start(slot, *parts, lent, geometry, options)
-              : session.start(slot, lent, geometry, options);
+        try {
+          parts ? session.start(slot, *parts, lent, geometry, options)
+                : session.start(slot, lent, geometry, options);
+        } catch (const unmask::callback_error& e) {
+          std::rethrow_exception(e.cause);
+        }
       });
       of_slot_[static_cast<std::size_t>(slot)] = std::move(wanted);
       std::swap(slots_[static_cast<std::size_t>(slot)], fresh);
@@ -493,7 +500,12 @@ class session {
   // known until it synchronises.
   void supply_alone(const auto& supply) {
     const auto [slot, invalid_rows] = alone([&] {
-      with(supply);
+      std::exception_ptr raised;  // by a function of Python; the step is decided all the same
+      try {
+        with(supply);
+      } catch (const unmask::callback_error& e) {
+        raised = e.cause;
+      }
       std::pair<unmask::index_t, unmask::index_t> found{0, 0};
       for (const unmask::segment& s : wanted_->segments) {
         if (space_ == unmask::memory::host && found.second == 0) {
@@ -501,6 +513,9 @@ class session {
         }
       }
       publish_step();
+      if (raised) {
+        std::rethrow_exception(raised);
+      }
       return found;
     });
     mistakes_.check_report(slot, invalid_rows);

@@ -51,8 +51,7 @@ class python_decoder {
     try {
       answers = decode_(policy, indexes);
     } catch (const nb::python_error& e) {
-      interrupted_ = interrupted_ || e.matches(PyExc_KeyboardInterrupt);
-      if (interrupted_ || e.matches(PyExc_ValueError)) {
+      if (take_interrupt(e) || e.matches(PyExc_ValueError)) {
         throw std::invalid_argument("this policy was not decoded");
       }
       throw;
@@ -66,13 +65,18 @@ class python_decoder {
 
   [[nodiscard]] bool interrupted() {
     if (PyErr_CheckSignals() != 0) {
-      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) == 0) {
-        throw nb::python_error();
+      const nb::python_error error;  // takes it
+      if (!take_interrupt(error)) {
+        throw error;
       }
-      PyErr_Clear();
-      interrupted_ = true;
     }
     return interrupted_;
+  }
+
+  /// True for the first interrupt of the user, which ends the search. A second one ends the end,
+  /// too.
+  [[nodiscard]] bool take_interrupt(const nb::python_error& error) {
+    return error.matches(PyExc_KeyboardInterrupt) && !std::exchange(interrupted_, true);
   }
 
  private:
@@ -83,8 +87,8 @@ class python_decoder {
 constexpr const char* tune_arguments =
     "def tune(decode: collections.abc.Callable[[str, list[int]], list[Decoded]], *, problems: int, "
     "target: float = 0.97, confidence_level: float = 0.8, minimise: str = 'forwards', "
-    "depth: int = 2, progress: collections.abc.Callable[[str, int, int], object] | None = None) -> "
-    "Tuned";
+    "depth: int = 2, progress: collections.abc.Callable[[str, int, int], object] | None = None, "
+    "resume: str | os.PathLike[str] | None = None, engine: str = '') -> Tuned";
 
 [[nodiscard]] nb::callable function_of(nb::handle given, const std::string& name) {
   if (PyCallable_Check(given.ptr()) == 0) {
@@ -95,7 +99,15 @@ constexpr const char* tune_arguments =
 
 [[nodiscard]] tuned tune(const nb::args& by_place, const nb::kwargs& by_name) {
   arguments given("tune()", tune_arguments, by_place, by_name);
-  python_decoder engine(function_of(given["decode"], "decode"));
+  nb::callable decode = function_of(given["decode"], "decode");
+  if (given.has("resume") && !given["resume"].is_none()) {
+    decode = nb::borrow<nb::callable>(nb::module_::import_("unmask._results")
+                                          .attr("kept")(decode,
+                                                        given["resume"],
+                                                        given.get("engine", std::string()),
+                                                        given.get<int>("problems")));
+  }
+  python_decoder engine(std::move(decode));
   results known([&engine](const std::string& policy, std::span<const unmask::index_t> wanted) {
     return engine(policy, wanted);
   });
@@ -108,8 +120,14 @@ constexpr const char* tune_arguments =
   std::optional<nb::callable> progress;
   if (given.has("progress") && !given["progress"].is_none()) {
     progress = function_of(given["progress"], "progress");
-    how.progress = [&progress](std::string_view stage, unmask::index_t done, unmask::index_t of) {
-      (*progress)(std::string(stage), done, of);
+    how.progress = [&](std::string_view stage, unmask::index_t done, unmask::index_t of) {
+      try {
+        (*progress)(std::string(stage), done, of);
+      } catch (const nb::python_error& e) {
+        if (!engine.take_interrupt(e)) {
+          throw;
+        }
+      }
     };
   }
   return tuner(how, known).run();
@@ -216,7 +234,15 @@ void bind_tune(nb::module_& m) {
       "search and the choice, odd ones for the check. The policy found misses the target on other\n"
       "problems with a probability of at most 1 - confidence_level. Ctrl-C ends the search with "
       "what\n"
-      "it has. progress(stage, done, of) is called after each policy.");
+      "it has, after one more test; a second one ends it at once. progress(stage, done, of) is "
+      "called "
+      "after\n"
+      "each policy: within a stage `done` only grows. `resume` is a file that keeps the results, "
+      "from "
+      "which\n"
+      "another search takes those that it has; `engine` says there what they are of, and a file of "
+      "another\n"
+      "engine is refused.");
 }
 
 }  // namespace unmask_python

@@ -34,6 +34,7 @@ use std::ptr::{null, null_mut, NonNull};
 mod calibrator;
 mod constraints;
 mod languages;
+mod parts;
 mod rows;
 pub mod sys;
 mod values;
@@ -41,9 +42,11 @@ mod values;
 pub use calibrator::Calibrator;
 pub use constraints::{ByteAutomaton, ConstrainedField, Constraint, Vocabulary};
 pub use languages::{Expressions, Grammars, Language, Limits, Schemas};
+pub use parts::{register_part, Argument, Stage, Step};
 pub use rows::{Modifiers, Rows, Stored};
 pub use sys::{
     unmask_candidate as Candidate, unmask_commit as Commit, unmask_probability as Probability,
+    unmask_step_candidate as StepCandidate,
 };
 pub use values::*;
 

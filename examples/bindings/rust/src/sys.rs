@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//! `<unmask/c_api.h>`, `<unmask/c_layers.h>`, `<unmask/c_constraints.h>` and `<unmask/c_language.h>`, declaration by
-//! declaration. Their comments are there.
+//! `<unmask/c_api.h>`, `<unmask/c_layers.h>`, `<unmask/c_constraints.h>`, `<unmask/c_language.h>` and
+//! `<unmask/c_parts.h>`, declaration by declaration. Their comments are there.
 #![allow(non_camel_case_types)]
 
 use std::os::raw::{c_char, c_void};
@@ -36,6 +36,76 @@ pub const UNICODE_ESCAPES: u32 = 8;
 pub const OPEN_OBJECTS: u32 = 16;
 pub const INTEGER_FRACTIONS: u32 = 32;
 pub const REFUSE_UNKNOWN_FORMATS: u32 = 64;
+
+pub const RULE: i32 = 0;
+pub const RANKING: i32 = 1;
+pub const FILTER: i32 = 2;
+pub const STOP: i32 = 3;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct unmask_step_candidate {
+    pub position: i32,
+    pub token: i32,
+    pub confidence: f32,
+    pub log_probability: f32,
+    pub margin: f32,
+    pub entropy: f32,
+    pub score: f32,
+    pub rank: i32,
+    pub block: i32,
+    pub block_step: i32,
+    pub block_masked: i32,
+    pub block_masked_at_first: i32,
+    pub block_length: i32,
+}
+
+#[repr(C)]
+pub struct unmask_step {
+    pub candidates: *const unmask_step_candidate,
+    pub tokens: *const i32,
+    pub marks: *const u8,
+    pub arguments: *const f64,
+    pub seed: u64,
+    pub sequence: u32,
+    pub candidate_count: i32,
+    pub argument_count: i32,
+    pub slot: i32,
+    pub step: i32,
+    pub prompt_length: i32,
+    pub length: i32,
+    pub masked_count: i32,
+    pub committed_prefix: i32,
+    pub eos_token: i32,
+    pub mask_token: i32,
+}
+
+pub type unmask_function =
+    unsafe extern "C" fn(context: *mut c_void, step: *const unmask_step, answers: *mut f32) -> i32;
+
+#[repr(C)]
+pub struct unmask_part_argument {
+    pub name: *const c_char,
+    pub value: f64,
+    pub least: f64,
+    pub most: f64,
+    pub whole: i32,
+}
+
+#[repr(C)]
+pub struct unmask_part {
+    pub struct_size: u32,
+    pub stage: i32,
+    pub step_size: u32,
+    pub candidate_size: u32,
+    pub name: *const c_char,
+    pub about: *const c_char,
+    pub arguments: *const unmask_part_argument,
+    pub argument_count: i32,
+    pub argument_size: u32,
+    pub function: Option<unmask_function>,
+    pub context: *mut c_void,
+}
 
 /// A session: slots that decode with one policy. Opaque.
 #[repr(C)]
@@ -633,4 +703,6 @@ extern "C" {
         scores_count: i32,
         positions: *mut unmask_device_list,
     ) -> unmask_status;
+
+    pub fn unmask_register_part(part: *const unmask_part) -> unmask_status;
 }

@@ -40,6 +40,10 @@ fn layouts_are_those_of_the_headers() {
     assert_eq!(size_of::<sys::unmask_eviction>(), 32);
     assert_eq!(size_of::<sys::unmask_device_list>(), 32);
     assert_eq!(size_of::<sys::unmask_requirements>(), 24);
+    assert_eq!(size_of::<sys::unmask_step_candidate>(), 52);
+    assert_eq!(size_of::<sys::unmask_step>(), 88);
+    assert_eq!(size_of::<sys::unmask_part_argument>(), 40);
+    assert_eq!(size_of::<sys::unmask_part>(), 64);
     assert!(unsafe { sys::unmask_abi_version() } >= sys::ABI_VERSION);
     assert!(unmask::version().contains('.'));
     assert!(unmask::describe_parts().contains("threshold(value=0.9, inclusive=false)"));
@@ -52,7 +56,7 @@ fn layouts_are_those_of_the_headers() {
 #[test]
 fn every_call_of_the_headers_is_declared() {
     let mut calls = 0;
-    for header in ["c_api.h", "c_layers.h"] {
+    for header in ["c_api.h", "c_layers.h", "c_parts.h"] {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include/unmask/");
         let text = std::fs::read_to_string(folder.to_owned() + header).unwrap();
         for declared in text.split("UNMASK_API ").skip(1).filter_map(|d| d.split_once('(')) {
@@ -813,4 +817,55 @@ fn languages_compile_under_limits_to_constraints() {
     assert!(
         constraint.accepts(&[0, 1, 0, 1, 3]).unwrap() && !constraint.accepts(&[0, 1, 0]).unwrap()
     );
+}
+
+#[test]
+fn a_rule_in_rust_decodes_as_the_part_with_that_rule() {
+    use unmask::{register_part, Argument, Stage};
+    let arguments = [
+        Argument { name: "value", value: 0.9, range: Some((0.0, 1.0)), whole: false },
+        Argument { name: "count", value: 1.0, range: None, whole: true },
+    ];
+    register_part(Stage::Rule, "certain_or_first", "in Rust", &arguments, |step, answers| {
+        let (value, count) = (step.arguments()[0] as f32, step.arguments()[1] as i32);
+        for (c, answer) in step.candidates().iter().zip(answers) {
+            assert_eq!(step.marks()[c.position as usize], 1);
+            assert_eq!(step.tokens()[c.position as usize], step.numbers().mask_token);
+            *answer = f32::from(u8::from(c.confidence > value || c.rank < count));
+        }
+    })
+    .unwrap();
+    for (own, library) in [
+        ("certain_or_first", "any_of(threshold(0.9), tokens_per_step(1))"),
+        ("by_margin + certain_or_first(0.3, 2)", "by_margin + any_of(threshold(0.3), tokens_per_step(2))"),
+    ] {
+        let decoded = |policy: &str| {
+            let mut session = Session::new(policy, &options()).unwrap();
+            session.start(0, vec![MASK; LENGTH], &Sequence { block_length: 4, ..Sequence::default() }).unwrap();
+            while session.next().unwrap().is_some() {
+                let request = session.next().unwrap().unwrap();
+                let rows = request.segments[0].rows.clone();
+                let logits: Vec<f32> =
+                    rows.flat_map(|r| (0..VOCAB).map(move |v| ((r * 7 + v * 13) % 11) as f32)).collect();
+                session.supply(Rows::f32(&logits, VOCAB)).unwrap();
+            }
+            (session.tokens(0).to_vec(), session.report(0).unwrap().forwards)
+        };
+        assert_eq!(decoded(own), decoded(library));
+    }
+    let refused = register_part(Stage::Rule, "threshold", "", &[], |_, _| ()).unwrap_err();
+    assert!(refused.message.contains("one that the library does not have"), "{refused}");
+}
+
+#[test]
+fn a_rule_that_panics_cancels_its_sequence() {
+    unmask::register_part(unmask::Stage::Rule, "panics", "", &[], |_, _| panic!("on purpose")).unwrap();
+    let mut session = Session::new("panics", &options()).unwrap();
+    session.start(0, vec![MASK; LENGTH], &Sequence { block_length: LENGTH, ..Sequence::default() }).unwrap();
+    let rows = session.next().unwrap().unwrap().segments[0].rows.len();
+    let error = session.supply(Rows::f32(&vec![0.5; rows * VOCAB], VOCAB)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Failed);
+    assert!(error.message.starts_with("the rule 'panics' failed in slot 0"), "{error}");
+    assert_eq!(session.report(0).unwrap().end, Ending::Cancelled);
+    assert!(session.next().unwrap().is_none());
 }

@@ -53,6 +53,8 @@ UNMASK_HOOK(filters, candidate_filter<P>, always,
   UNMASK_FUNCTION(filter, candidate_filter<P>,
       "filter(candidate, context) or filter(candidate, neighbours, context) must be const and "
       "return filter_result"))
+// a function of the host decides
+UNMASK_HOOK(calls_back, detail::declares_calls_back<P>, always)
 UNMASK_HOOK(reduces, step_reducing<P>, always,
   UNMASK_FUNCTION(reduce, step_reducing<P>,
       "reduce(candidate, context) must be const and return the part's step reduction, which "

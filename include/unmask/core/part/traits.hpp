@@ -36,6 +36,7 @@ inline constexpr index_t probes_of<P> = P::probes;
   template <class P>                                                                               \
   concept declares_##name = requires { requires std::bool_constant<P::name>::value; };
 
+UNMASK_DECLARES(calls_back)
 UNMASK_DECLARES(counts_steps)
 UNMASK_DECLARES(decides_one_block)
 UNMASK_DECLARES(ranks_by_reduction)

@@ -14,6 +14,8 @@ policy takes part.
 Recorder is a session that keeps rollouts for trainers; read() reads rows of logits alone.
 unmask.constraints makes answers obey a JSON Schema, a regular expression or a list of choices.
 
+rule(), ranking(), filter() and stop() make functions of NumPy arrays parts of policies.
+
 TraceView shows a recorded decode in a notebook. tune() searches for a policy; a Calibrator makes the
 profile of one. unmask.tiny_llada is a small model to try policies with; `python -m unmask --help` does
 so without a program.
@@ -56,6 +58,7 @@ from ._unmask import version as __version__
 from .block import Block
 from .decider import Decider
 from .decisions import Decision, decide
+from ._parts import FilterResult, Step, filter, ranking, rule, stop
 from ._read import Rows, read
 from .rollout import Recorder, Rollout
 from .trace_view import TraceView
@@ -73,6 +76,7 @@ __all__ = [
     "Ending",
     "Eviction",
     "Field",
+    "FilterResult",
     "Language",
     "LayerRule",
     "Model",
@@ -88,6 +92,7 @@ __all__ = [
     "Rows",
     "Segment",
     "Session",
+    "Step",
     "TraceView",
     "Tuned",
     "Vocabulary",
@@ -95,12 +100,16 @@ __all__ = [
     "decide",
     "describe_models",
     "describe_parts",
+    "filter",
     "find_model",
     "model_of",
     "models",
     "policy_parts",
+    "ranking",
     "read",
     "requirements",
+    "rule",
     "score_keys",
+    "stop",
     "tune",
 ]

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--problems", type=int, default=40, metavar="N",
                       help="tasks, 8 to 400, half of them to check what was found (%(default)s)")
     made.add_argument("--depth", type=int, default=2, help="parts that a rule may be composed with (%(default)s)")
+    made.add_argument("--resume", metavar="FILE", help="keep results in FILE, and take those that it has from there")
 
     made = command("trace", _trace, "show a recorded decode, as text or as a page")
     made.add_argument("file", help="a trace, JSON lines; - is standard input")
@@ -168,28 +170,71 @@ def _tune(options: argparse.Namespace) -> None:
         for i in chosen:
             answer = decode(model, policy, tasks[i]["prompt"])
             results.append(Decoded(answer.text == tasks[i]["answer"], forwards=answer.report.forwards))
+            progress.answers += 1
+            progress.show()
         return results
 
-    live = sys.stderr.isatty()  # elsewhere a line for each stage
-
-    def progress(stage: str, done: int, of: int) -> None:
-        if live:
-            print(f"\r{stage}: {done} of {of} policies  ", end="", file=sys.stderr, flush=True)
-        elif done == of:
-            print(f"{stage}: {of} policies", file=sys.stderr, flush=True)
-
-    found = tune(run, problems=options.problems, target=options.target, depth=options.depth, progress=progress)
-    if live:
-        print(file=sys.stderr)
+    with _interrupted_by_sigterm(), _Progress() as progress:
+        found = tune(run, problems=options.problems, target=options.target, depth=options.depth, progress=progress,
+                     resume=options.resume, engine="the tiny LLaDA of the package")
     print(found.best.policy)
     if found.stopped:
-        print("stopped early")
+        print("stopped early: the best so far" +
+              (f"; the same command goes on from {options.resume}" if options.resume else ""))
     if not found.reaches:
         print(f"no policy is sure to reach {options.target:g}; this is the most accurate")
     low, high = found.checked.share
     print(f"{found.checked.right} of {found.checked.problems} right on tasks that the search did not see "
           f"({low:.2f} to {high:.2f}), {found.checked.mean.forwards:.2f} forward passes")
     print(f"single rule: {found.rival.policy}, {found.rival.right} right, {found.rival.mean.forwards:.2f} passes")
+
+
+class _Progress:
+    """Shows how far a search is: on a terminal in one line, elsewhere a line every few seconds. Its numbers only grow."""
+
+    def __init__(self) -> None:
+        self.answers = 0  # that were decoded
+        self.stage = ""
+        self.live = sys.stderr.isatty()
+        self.every = 0.2 if self.live else 5.0
+        self.shown = time.monotonic()
+        self.policies = 0
+
+    def __call__(self, stage: str, done: int, of: int) -> None:
+        self.policies += 1
+        self.stage = f"{stage}, {done} of {of}"
+        self.show()
+
+    def show(self) -> None:
+        now = time.monotonic()
+        if now - self.shown >= self.every:
+            self.shown = now
+            self.write()
+
+    def write(self) -> None:
+        text = f"{self.policies} policies, {self.answers} answers decoded" + (f" ({self.stage})" if self.stage else "")
+        print(f"\r\x1b[K{text}" if self.live else text, end="" if self.live else "\n", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.write()
+        if self.live:
+            print(file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends what runs as Ctrl-C does."""
+    def interrupt(*of: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _trace(options: argparse.Namespace) -> None:
