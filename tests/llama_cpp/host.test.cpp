@@ -21,6 +21,7 @@ using example::llama_cpp_host;
 using example::llama_cpp_settings;
 using testing::HasSubstr;
 using unmask::index_t;
+using unmask::placement;
 using unmask::range;
 using unmask::segment;
 using tokens = std::vector<unmask::token_id>;

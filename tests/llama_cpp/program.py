@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+from blank_gguf import MASK, write_gguf
+
 PROGRAM, DEMO, F32 = sys.argv[1:4]
 
 
@@ -30,6 +32,10 @@ def records(*arguments):
 
 LOOKAHEAD = "trace_credit + threshold(0.9) + lookahead(3)"
 WITHOUT_TIMES = ("text", "tokens", "forwards", "committed", "forced", "rewritten", "end")
+
+
+SCHEMA = '{"type": "object", "properties": {"age": {"type": "integer"}, "ok": {"type": "boolean"}}, "required": ["age", "ok"]}'
+GRAMMAR = 'root ::= "(" sum ")"\nsum ::= [0-9] ("+" sum)?\n'
 
 
 def facts(found):
@@ -164,6 +170,73 @@ class Program(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("word.dfa", refused.stderr)
 
+    def test_answers_obey_a_schema_a_grammar_or_an_expression(self):
+        def of_schema(text):
+            found = json.loads(text)
+            self.assertEqual((list(found), type(found["age"]), type(found["ok"])), (["age", "ok"], int, bool))
+
+        with tempfile.TemporaryDirectory() as folder:
+            schema, grammar = os.path.join(folder, "schema.json"), os.path.join(folder, "sum.gbnf")
+            for path, text in ((schema, SCHEMA), (grammar, GRAMMAR)):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            for arguments, check in (
+                (("-j", SCHEMA), of_schema),
+                (("--json-schema", SCHEMA), of_schema),
+                (("-jf", schema), of_schema),
+                (("--json-schema-file", schema), of_schema),
+                (("--grammar", GRAMMAR), lambda text: self.assertRegex(text, r"^\([0-9](\+[0-9])*\)$")),
+                (("--grammar-file", grammar), lambda text: self.assertRegex(text, r"^\([0-9](\+[0-9])*\)$")),
+                (("--regex", "[A-F]{3}-\\d+"), lambda text: self.assertRegex(text, r"^[A-F]{3}-[0-9]+$")),
+                (("--structural-tag", json.dumps({"format": {"type": "tag", "begin": "<a>", "end": "</a>", "content": {
+                    "type": "regex", "pattern": "x|y"}}})), lambda text: self.assertIn(text, ("<a>x</a>", "<a>y</a>"))),
+                # 36,006 states; the answer has room for less
+                (("-j", '{"type": "string", "maxLength": 4000}'), lambda text: self.assertIsInstance(json.loads(text), str)),
+            ):
+                for policy in ("threshold(0.9)", "tokens_per_step(4)", "threshold(0.5) + sampling(1.0)"):
+                    found = records(*arguments, "--limit", "1", "--policy", policy)
+                    self.assertEqual(len(found), 4)
+                    for r in found:
+                        with self.subTest(arguments=arguments, policy=policy, text=r["text"]):
+                            check(r["text"])
+
+    def test_the_words_numbers_are_those_of_the_decode(self):
+        (r,) = records("--prompt", "J:age 27", "--policy", "model:llada + stop_at_eos")
+        self.assertEqual(len(r["tokens"]), 128)
+        (r,) = records("--prompt", "J:age 27", "--policy", "model:llada", "--length", "9", "--block-length", "3")
+        self.assertEqual((len(r["tokens"]), r["forwards"]), (9, 9))
+        # Blocks of 4 at multiples of 4: what is decoded beyond the answer is not printed.
+        word = "model:sdar(0.9)"
+        for length in range(5, 9):
+            (r,) = records("--prompt", "J:age 27", "--policy", word, "--length", str(length))
+            self.assertEqual(len(r["tokens"]), length)
+            (r,) = records("--prompt", "J:age 27", "--policy", word, "--length", str(length), "--regex", "[a-c]{5}")
+            self.assertRegex(r["text"], "^[a-c]{5}$")
+        # Two words in one run have numbers of their own.
+        found = records("--prompt", "J:age 27", "--policy", "model:llada", "--policy", "model:sdar", "--length", "9")
+        self.assertEqual(sorted(len(r["tokens"]) for r in found), [9, 9])
+
+    def test_the_word_of_a_file_is_that_of_its_architecture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weights.gguf")
+            for architecture, name, mask, word in (
+                ("llada", "LLaDA 8B Instruct", MASK, "model:llada"),
+                ("llada", "d3LLM LLaDA", MASK, "model:d3llm"),
+                ("llada", "another", MASK - 1, None),  # its mask token is not that of LLaDA
+            ):
+                write_gguf(path, architecture, name, mask)
+                done = run("--json", "--model", path, "--prompt", "ab", "--length", "6")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                (r,) = map(json.loads, done.stdout.splitlines())
+                self.assertEqual((r["policy"], len(r["tokens"])), (word or "trace_credit + threshold(0.9)", 6))
+                self.assertEqual(done.stderr.count("\n"), 0 if word is None else 1, done.stderr)
+                self.assertTrue(word is None or done.stderr.startswith(f"policy {word}, by the file's architecture: "))
+                if word == "model:llada":
+                    (r,) = records("--model", path, "--prompt", "ab")
+                    self.assertEqual(len(r["tokens"]), 128)
+        done = run("--prompt", "J:age 27", "--quiet")  # the tiny model is a llada that is not LLaDA
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_refusals_say_what_is_wrong(self):
         for arguments, said in (
             (("--no-such",), "--no-such"),
@@ -176,6 +249,18 @@ class Program(unittest.TestCase):
             (("--prompt", "caf\u00e9"), "can spell"),
             (("--model", "/no/such.gguf"), "/no/such.gguf"),
             (("--prompts", "/no/such.jsonl"), "/no/such.jsonl"),
+            (("-j", '{"properties": {"a": {"minimum": "x"}}}'), "--json-schema: /properties/a/minimum"),
+            (("-j", "{"), "--json-schema: "),
+            (("--grammar", "root ::= a"), "--grammar: line 1, column 10"),
+            (("--grammar-file", "/no/such.gbnf"), "--grammar-file '/no/such.gbnf': the file cannot be read"),
+            (("--regex", "a(b"), "--regex: column 2"),
+            (("--regex", "[a-z]{41}"), "41"),
+            (("--structural-tag", "{}"), "--structural-tag: "),
+            (("--regex", "a", "-j", "{}"), "-j must be left out: --regex says what the answers are"),
+            (("--regex", "a", "--regex", "b"), "--regex must be left out"),
+            (("--regex", "a", "--replay", "b"), "--regex must be left out with --replay"),
+            (("--constraint", "/no/such.dfa"), "/no/such.dfa"),
+            (("--policy", "model:nonsense"), "nonsense"),
         ):
             done = run(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)

@@ -31,17 +31,38 @@ struct job {
   std::int64_t layer_positions = 0;  ///< positions that each layer computed, summed
   double forward_seconds = 0.0;      ///< in libllama; a pass is shared by the segments that it ran
   double policy_seconds = 0.0;
+  unmask::index_t answer_length = 0;  ///< what is decoded beyond it is no part of the answer
+
+  /// The position after the answer.
+  unmask::index_t answer_end() const { return shape.prompt_length + answer_length; }
+  std::span<const unmask::token_id> answer() const {
+    return std::span(tokens).subspan(static_cast<std::size_t>(shape.prompt_length),
+                                     static_cast<std::size_t>(answer_length));
+  }
 };
 
-/// The job that answers a prompt with `length` tokens.
+/// The job that answers a prompt in the lengths of a model, and as that decodes it: in whole
+/// blocks, for one.
+inline job job_of(std::vector<unmask::token_id> prompt,
+                  const llama_cpp_host& host,
+                  const unmask::known_model& lengths) {
+  job made;
+  made.tokens = std::move(prompt);
+  made.answer_length = lengths.answer_length;
+  made.shape = unmask::shape_of(lengths, static_cast<unmask::index_t>(made.tokens.size()));
+  made.tokens.resize(static_cast<std::size_t>(made.shape.length), host.info().mask_token);
+  return made;
+}
+
+/// The job that answers a prompt with `length` tokens in blocks.
 inline job job_of(std::vector<unmask::token_id> prompt,
                   const llama_cpp_host& host,
                   unmask::index_t length,
                   unmask::index_t block_length) {
-  const auto first = static_cast<unmask::index_t>(prompt.size());
-  prompt.resize(prompt.size() + static_cast<std::size_t>(length), host.info().mask_token);
-  return {std::move(prompt),
-          {.prompt_length = first, .length = first + length, .block_length = block_length}};
+  unmask::known_model lengths{};
+  lengths.answer_length = length;
+  lengths.block_length = block_length;
+  return job_of(std::move(prompt), host, lengths);
 }
 
 /// True if passes reuse keys and values, which needs llama_cpp_settings::cache. Throws
@@ -81,7 +102,8 @@ void decode(llama_cpp_host& host,
     if (next < jobs.size()) {
       running[s] = &jobs[next++];
       tokens[s] = running[s]->tokens;
-      const unmask::constrained_field whole_answer{.language = running[s]->language};
+      const unmask::constrained_field whole_answer{.language = running[s]->language,
+                                                   .last = running[s]->answer_length};
       session.start(slot,
                     tokens[s],
                     running[s]->shape,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decodes a masked diffusion language model with llama.cpp as the engine and any policy.
+#include <unmask/language.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace.hpp>
 #include <unmask/unmask.hpp>
@@ -23,6 +24,7 @@
 #include "demo/terminal.hpp"
 #include "hosts/llama_cpp/decode.hpp"
 #include "hosts/llama_cpp/numbers.hpp"
+#include "hosts/llama_cpp/released.hpp"
 #include "hosts/llama_cpp/text.hpp"
 
 namespace {
@@ -36,16 +38,25 @@ llama.cpp as the engine and a policy of unmask.
 
   --model FILE          GGUF file (default: examples/tiny_llada/tiny-f16.gguf)
   --policy TEXT         parts joined by '+', such as 'by_entropy + entropy_bound(0.1) + lookahead(3) +
-                        stop_at_eos'; may be repeated (default: 'trace_credit + threshold(0.9)'). With
-                        prefix_cache what stands left of the block keeps its K/V; dual_cache,
-                        block_cache and interval_cache run to the end of the sequence, too
+                        stop_at_eos', or the word of a model, 'model:llada'; may be repeated. Default:
+                        the word for the architecture of the file, which is printed, or if it has none
+                        'trace_credit + threshold(0.9)'. With prefix_cache what stands left of the
+                        block keeps its K/V; dual_cache, block_cache and interval_cache run to the end
+                        of the sequence, too
   --prompt TEXT         decode this text; may be repeated
   --special             special tokens may be spelled out in prompts, as a chat template does
   --prompts FILE        lines of JSON {task, prompt, answer} (default: those of the tiny model)
   --limit N             prompts of each task of such a file, 0 for all (default 2)
-  --length N            positions of the answer (default 40)
-  --block-length N      positions denoised together (default 20)
+  --length N            positions of the answer (default: those of the model's word, or 40)
+  --block-length N      positions denoised together (default: those of the model's word, or 20)
   --batch N             prompts decoded together (default 1)
+  -j, --json-schema SCHEMA, -jf, --json-schema-file FILE
+                        every answer is JSON that obeys this schema, {} for any JSON
+  --grammar TEXT, --grammar-file FILE
+                        every answer is a text of this grammar, GBNF as llama.cpp has it
+  --regex TEXT          every answer matches this expression, of ECMA-262, from its first byte to
+                        its last
+  --structural-tag JSON every answer has texts between tags, as SGLang and vLLM define them
   --constraint FILE     every answer obeys the language in this file, which
                         unmask.constraints.save() of Python writes
   --seed N              of policies that draw random numbers (default 0)
@@ -63,16 +74,51 @@ llama.cpp as the engine and a policy of unmask.
 parts
 )";
 
+/// An option that says what every answer is, and how its text becomes an automaton.
+struct language_option {
+  std::string_view name, also;
+  unmask::language::compiled (*compile)(std::string_view text, std::uint64_t longest);
+  bool is_file = false;
+};
+unmask::language::compiled schema(std::string_view text, std::uint64_t longest) {
+  return unmask::language::compile_schema(text, {.limits = {}, .longest = longest});
+}
+unmask::language::compiled grammar(std::string_view text, std::uint64_t /*longest*/) {
+  return unmask::language::compile_grammar(text);
+}
+unmask::language::compiled expression(std::string_view text, std::uint64_t /*longest*/) {
+  return unmask::language::compile_expression(text);
+}
+unmask::language::compiled structural_tag(std::string_view text, std::uint64_t longest) {
+  return unmask::language::compile_structural_tag(text, {.limits = {}, .longest = longest});
+}
+constexpr language_option language_options[] = {{"--json-schema", "-j", schema},
+                                                {"--json-schema-file", "-jf", schema, true},
+                                                {"--grammar", "", grammar},
+                                                {"--grammar-file", "", grammar, true},
+                                                {"--regex", "", expression},
+                                                {"--structural-tag", "", structural_tag},
+                                                {"--constraint", "", nullptr, true}};
+
 struct options {
   std::string model = UNMASK_EXAMPLES_DIR "/tiny_llada/tiny-f16.gguf";
   std::string prompts_file = UNMASK_EXAMPLES_DIR "/tiny_llada/prompts.jsonl";
-  std::string trace, replay, constraint;
+  std::string trace, replay;
+  const language_option* language = nullptr;  // of the answers; null: any text
+  std::string language_text;                  // or the name of its file
   std::vector<std::string> policies, prompts;
-  index_t length = 40, block_length = 20, batch = 1;
+  index_t length = 0, block_length = 0, batch = 1;  // 0: as the policy says
   int limit = 2, threads = 1, gpu_layers = 0;
   std::uint64_t seed = 0;
   bool special = false, fast = false, json = false, quiet = false, verbose = false;
 };
+
+const language_option* find_language(std::string_view name) {
+  const auto* const found = std::ranges::find_if(language_options, [name](const auto& l) {
+    return name == l.name || (!l.also.empty() && name == l.also);
+  });
+  return found == std::end(language_options) ? nullptr : found;
+}
 
 /// The options, or nothing if help was requested.
 std::optional<options> parse(std::span<char*> arguments) {
@@ -113,8 +159,13 @@ std::optional<options> parse(std::span<char*> arguments) {
       o.trace = value;
     } else if (name == "--replay") {
       o.replay = value;
-    } else if (name == "--constraint") {
-      o.constraint = value;
+    } else if (const auto* const language = find_language(name); language != nullptr) {
+      if (o.language != nullptr) {
+        throw std::invalid_argument(name + " must be left out: " + std::string(o.language->name) +
+                                    " says what the answers are");
+      }
+      o.language = language;
+      o.language_text = value;
     } else if (name == "--policy") {
       o.policies.push_back(value);
     } else if (name == "--prompt") {
@@ -130,8 +181,9 @@ std::optional<options> parse(std::span<char*> arguments) {
                                 "got '" +
                                 o.policies.front() + "'");
   }
-  if (o.policies.empty()) {
-    o.policies.emplace_back("trace_credit + threshold(0.9)");
+  if (!o.replay.empty() && o.language != nullptr) {
+    throw std::invalid_argument(std::string(o.language->name) +
+                                " must be left out with --replay, which decodes as the trace did");
   }
   if (!o.trace.empty() && o.policies.size() > 1) {
     throw std::invalid_argument("--trace must be given with one --policy, got '" + o.trace + "'");
@@ -150,20 +202,77 @@ std::vector<demo::problem> problems_of(const options& o) {
   return problems;
 }
 
-/// A policy as it was written, and its parts.
+/// A policy as it was written, its parts, and the lengths of answers and blocks: those that options
+/// give, or of the model whose word it has.
 struct named {
   std::string text;
   unmask::named_policy parts;
   bool cache = false;
+  unmask::known_model lengths;
 };
 
+unmask::known_model lengths_of(const options& o, const std::string& policy) {
+  const unmask::known_model* const model = example::model_in(policy);
+  unmask::known_model lengths{};
+  if (model != nullptr) {
+    lengths = *model;
+  } else {
+    lengths.answer_length = 40;
+    lengths.block_length = 20;
+  }
+  lengths.answer_length = o.length > 0 ? o.length : lengths.answer_length;
+  lengths.block_length = o.block_length > 0 ? o.block_length : lengths.block_length;
+  return lengths;
+}
+
 std::vector<named> policies_of(const options& o) {
+  std::vector<std::string> texts = o.policies;
+  if (texts.empty()) {
+    const unmask::known_model* const released = example::released_model(o.model);
+    texts.emplace_back(released == nullptr ? "trace_credit + threshold(0.9)" : released->word);
+    if (released != nullptr) {
+      std::cerr << "policy " << released->word
+                << ", by the file's architecture: " << released->models << '\n';
+    }
+  }
   std::vector<named> policies;
-  for (const std::string& text : o.policies) {
+  for (const std::string& text : texts) {
     const unmask::named_policy parts = unmask::read_policy(text);
-    policies.push_back({text, parts, example::uses_cache("--policy '" + text + "'", parts)});
+    policies.push_back(
+        {text, parts, example::uses_cache("--policy '" + text + "'", parts), lengths_of(o, text)});
   }
   return policies;
+}
+
+/// The automaton of the language of the answers, which are any text if there is none. Throws
+/// std::invalid_argument with the option and the place of the error.
+std::optional<unmask::byte_table> language_of(const options& o, std::span<const named> policies) {
+  if (o.language == nullptr) {
+    return {};
+  }
+  std::string at = std::string(o.language->name) + ": ";
+  std::string text = o.language_text;
+  if (o.language->is_file) {
+    at = std::string(o.language->name) + " '" + text + "': ";
+    try {
+      if (o.language->compile == nullptr) {
+        return unmask::read_byte_table(text);
+      }
+      text = unmask::contents_of_file(text);
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument(at + e.what());
+    }
+  }
+  index_t longest = 0;
+  for (const named& p : policies) {
+    longest = std::max(longest, p.lengths.answer_length);
+  }
+  const auto made = o.language->compile(
+      text, std::uint64_t{example::most_token_bytes} * static_cast<std::uint64_t>(longest));
+  if (!made) {
+    throw std::invalid_argument(at + made.refused->message);
+  }
+  return made.bytes.table();
 }
 
 /// Replays a trace; a host with a memory is made for a policy with a cache. Returns the status.
@@ -200,11 +309,10 @@ class stream {
       : vocab_(vocab) {}
 
   void see(const example::job& j) {
-    const auto answer =
-        std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
+    const auto answer = j.answer();
     const bool ended = j.report.end != unmask::ending::running;
-    const index_t end =
-        std::min(ended ? j.shape.length : j.report.committed_prefix, j.report.answer_end);
+    const index_t end = std::min(
+        {ended ? j.shape.length : j.report.committed_prefix, j.report.answer_end, j.answer_end()});
     const std::string text = example::text_of(
         vocab_, answer.first(static_cast<std::size_t>(end - j.shape.prompt_length)));
     if (text.starts_with(shown_)) {
@@ -270,8 +378,7 @@ totals run(example::llama_cpp_host& host,
       return;
     }
     shown.reset();
-    const auto answer =
-        std::span(j.tokens).subspan(static_cast<std::size_t>(j.shape.prompt_length));
+    const auto answer = j.answer();
     const std::string text = example::text_of(host.vocab(), answer);
     const bool exact = p.answered && text == p.answer;
     const auto tokens = std::ranges::find_if(
@@ -328,33 +435,37 @@ totals run(example::llama_cpp_host& host,
 
 int decode_all(const options& o) {
   const std::vector<named> policies = policies_of(o);
+  const std::optional<unmask::byte_table> table = language_of(o, policies);
   const bool cache = std::ranges::any_of(policies, &named::cache);
   example::llama_cpp_host host(
       o.model,
       {.cache = cache, .exact = !o.fast, .gpu_layers = o.gpu_layers, .threads = o.threads});
   const std::vector<demo::problem> problems = problems_of(o);
   std::optional<unmask::constraint> language;
-  if (!o.constraint.empty()) {
-    language.emplace(
-        unmask::constraint::read(o.constraint, example::vocabulary_of(host.vocab(), host.info())));
+  if (table) {
+    language.emplace(table->view(),
+                     example::vocabulary_of(host.vocab(), host.info()),
+                     unmask::constraint_limits{.states = 1U << 16U});
   }
-  std::vector<example::job> jobs;
-  unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = o.length};
-  for (const named& p : policies) {
-    capacity.branches = std::max(capacity.branches, p.parts.lookahead.branches);
-  }
-  for (const demo::problem& p : problems) {
-    jobs.push_back(example::job_of(
-        example::tokens_of(host.vocab(), p.prompt, o.special), host, o.length, o.block_length));
-    jobs.back().shape.seed = o.seed;
-    jobs.back().language = language ? &*language : nullptr;
-    jobs.back().shape.sequence = static_cast<std::uint32_t>(jobs.size() - 1);
-    capacity.length = std::max(capacity.length, jobs.back().shape.length);
+  unmask::session_capacity capacity{.sequences = o.batch, .length = 0, .window = 0};
+  std::vector<std::vector<example::job>> jobs(policies.size());
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    capacity.branches = std::max(capacity.branches, policies[i].parts.lookahead.branches);
+    for (const demo::problem& p : problems) {
+      jobs[i].push_back(example::job_of(
+          example::tokens_of(host.vocab(), p.prompt, o.special), host, policies[i].lengths));
+      example::job& j = jobs[i].back();
+      j.shape.seed = o.seed;
+      j.shape.sequence = static_cast<std::uint32_t>(jobs[i].size() - 1);
+      j.language = language ? &*language : nullptr;
+      capacity.length = std::max(capacity.length, j.shape.length);
+      capacity.window = std::max(capacity.window, j.shape.length - j.shape.prompt_length);
+    }
   }
   host.reserve(capacity);
   std::vector<totals> sums;
-  for (const named& policy : policies) {
-    sums.push_back(run(host, policy, problems, jobs, capacity, o));
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    sums.push_back(run(host, policies[i], problems, jobs[i], capacity, o));
   }
   if (o.json) {
     return 0;

@@ -55,13 +55,16 @@ inline std::vector<llama_token> tokens_of_given(const llama_vocab* vocab,
   return tokens;
 }
 
+/// Longest text of a token, in bytes; tokens with a longer one have none.
+inline constexpr std::size_t most_token_bytes = 256;
+
 /// The bytes of each token, for constraints: none for special tokens. Tokens that end a generation
 /// end an answer.
 inline unmask::vocabulary vocabulary_of(const llama_vocab* vocab, const unmask::model_info& info) {
   std::vector<std::string> bytes(static_cast<std::size_t>(info.vocab));
   std::vector<unmask::token_id> ends;
   for (llama_token v = 0; v < info.vocab; ++v) {
-    char piece[256];
+    char piece[most_token_bytes];
     const bool has_text = !llama_vocab_is_control(vocab, v) && v != info.mask_token;
     const int size = has_text ? llama_token_to_piece(vocab, v, piece, sizeof piece, 0, false) : 0;
     bytes[static_cast<std::size_t>(v)].assign(piece, static_cast<std::size_t>(std::max(size, 0)));
@@ -82,7 +85,7 @@ inline std::string text_of(const llama_vocab* vocab,
     if (llama_vocab_is_eog(vocab, token)) {
       break;
     }
-    char piece[256];
+    char piece[most_token_bytes];
     const int size = llama_token_to_piece(vocab, token, piece, sizeof piece, 0, false);
     text += token == llama_vocab_mask(vocab)
                 ? mask_text
