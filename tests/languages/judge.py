@@ -5,13 +5,15 @@
 usage: judge.py JUDGED suite FOLDER [--samples N]    FOLDER/draft2020-12/*.json and so on
        judge.py JUDGED corpus FOLDER [--every N]     files {"schema": ..., "tests": [{"data", "valid"}]}, or schemas
 
-JUDGED is judged.cpp, compiled. Counts the four cells (valid and invalid, accepted and not), draws
-strings of each language and validates them with `jsonschema`. The status is 1 if a string is wrong
-or an invalid instance is accepted.
+JUDGED is judged.cpp, compiled. Counts the four cells (valid and invalid, accepted and not), says
+of each valid instance that is not accepted which option admits it, draws strings of each language
+and validates them with `jsonschema`. The status is 1 if a string is wrong, an invalid instance is
+accepted in any order of its members, or a valid one is missed by no documented choice.
 """
 import argparse
 import collections
 import glob
+import itertools
 import json
 import os
 import re
@@ -22,6 +24,7 @@ import sys
 import jsonschema
 
 ANNOTATIONS = re.compile(r"/content\.json$")  # JSON Schema says that content* reject nothing
+VOCABULARIES = re.compile(r"/vocabulary\.json$")  # a $schema in another document, which turns keywords off
 
 
 def is_misread(value):
@@ -59,6 +62,38 @@ def written(data):
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
+def without_formats(schema):
+    if isinstance(schema, dict):
+        return {k: without_formats(v) for k, v in schema.items() if k != "format" or not isinstance(v, str)}
+    return [without_formats(s) for s in schema] if isinstance(schema, list) else schema
+
+
+# What the page leaves out by choice, with flags of judged.cpp that take it in.
+CHOICES = {"names that are not listed": ["o"], "spellings of numbers": ["i"], "escapes": ["u"],
+           "depth": ["a4", "r5", "a4r5", "a7", "a3"], "part of a format": [""]}
+
+
+def plain(value):
+    """A value with its numbers as JSON writes integers."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def why_missed(judged, schema, value):
+    """The fewest choices of the page that leave a valid value out, "order" of members among them; or None."""
+    for names in [c for n in range(1, len(CHOICES) + 1) for c in itertools.combinations(CHOICES, n)]:
+        source = json.dumps(without_formats(schema) if "part of a format" in names else schema)
+        text = written(plain(value) if "spellings of numbers" in names else value)
+        for flags in itertools.product(*[CHOICES[n] for n in names]):
+            got = judged.ask("schema", source, [text], flags="".join(flags) + "m2000")
+            if got["ok"] and got["match"] != "0":
+                return " and ".join([*names, *(["order"] if got["match"] == "o" else [])])
+    return None
+
+
 def validator_of(schema):
     cls = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
     return cls(schema)
@@ -69,7 +104,7 @@ class Counts:
         self.cells = collections.Counter()
         self.refusals = collections.Counter()
         self.wrong, self.accepted, self.times, self.states, self.missed = [], [], [], [], collections.Counter()
-        self.slow = []
+        self.slow, self.unexplained = [], []
 
     def judge(self, judged, name, schema, tests, samples):
         source = json.dumps(schema)
@@ -86,12 +121,17 @@ class Counts:
         self.cells["compiled"] += 1
         self.states.append(got["states"])
         for (test, text), match in zip(texts, got["match"]):
-            cell = ("valid" if test["valid"] else "invalid") + (" accepted" if match == "1" else " not accepted")
-            self.cells[cell] += 1
-            if cell == "invalid accepted":
+            is_in = match != "0" if not test["valid"] else match == "1"
+            self.cells[("valid" if test["valid"] else "invalid") + (" accepted" if is_in else " not accepted")] += 1
+            if is_in and not test["valid"]:
                 self.accepted.append((name, test.get("description", ""), text[:100]))
-            if cell == "valid not accepted":
-                self.missed[name.split(":")[0]] += 1
+            if test["valid"] and not is_in:
+                is_other = VOCABULARIES.search(name.split(":")[0])
+                why = ("vocabularies" if is_other else "order" if match == "o" else
+                       why_missed(judged, schema, test["data"]))
+                self.missed[why] += 1
+                if why is None:
+                    self.unexplained.append((name, test.get("description", ""), text[:200]))
         try:
             validator = validator_of(schema)
         except Exception:  # a schema that the other validator does not read
@@ -131,7 +171,9 @@ class Counts:
             print("  INVALID ACCEPTED", *item)
         for item in self.wrong[:40]:
             print("  WRONG STRING", *item)
-        print("  missed:", self.missed.most_common(12))
+        for item in self.unexplained:
+            print("  MISSED", *item)
+        print("  missed by choices of the page:", self.missed.most_common())
         print("  slowest:", sorted(self.slow)[-6:])
 
 
@@ -164,7 +206,7 @@ def main():
             counts.judge(judged, os.path.basename(path), schema, tests, arguments.samples)
     counts.show(arguments.what)
     accepted = [a for a in counts.accepted if not ANNOTATIONS.search(a[0].split(":")[0])]
-    sys.exit(bool(counts.wrong or accepted))
+    sys.exit(bool(counts.wrong or accepted or counts.unexplained))
 
 
 main()

@@ -105,24 +105,13 @@ def instance(depth=2):
     return [instance(depth - 1) for _ in range(rng.randrange(4))]
 
 
-def texts_of(value):
-    """Texts of a value, its members in each order."""
-    if isinstance(value, dict):
-        return ["{" + ",".join(parts) + "}" for order in itertools.permutations(value.items()) for parts in
-                itertools.product(*[[json.dumps(k) + ":" + t for t in texts_of(v)] for k, v in order])][:60]
-    if isinstance(value, list):
-        return ["[" + ",".join(parts) + "]" for parts in itertools.product(*[texts_of(v) for v in value])][:60]
-    return [json.dumps(value)]
-
-
 def schemas(count):
     cells, refusals, wrong, missed = collections.Counter(), collections.Counter(), [], []
     for _ in range(count):
         given = schema(3)
         validator = jsonschema.Draft202012Validator(given)
         values = [instance() for _ in range(40)]
-        texts = [texts_of(v) for v in values]
-        got = ask("schema", json.dumps(given), [t for of in texts for t in of], 40)
+        got = ask("schema", json.dumps(given), [json.dumps(v, separators=(",", ":")) for v in values], 40)
         if not got["ok"]:
             is_empty = "no finite JSON value" in got["message"]
             if is_empty:
@@ -133,10 +122,8 @@ def schemas(count):
                 refusals[got["message"].split(": ")[-1][:70]] += 1
             continue
         cells["compiled"] += 1
-        at = 0
-        for value, of in zip(values, texts):
-            is_in, is_valid = "1" in got["match"][at:at + len(of)], validator.is_valid(value)
-            at += len(of)
+        for value, match in zip(values, got["match"]):
+            is_in, is_valid = match != "0", validator.is_valid(value)
             cells[("valid" if is_valid else "invalid") + (" accepted" if is_in else " not accepted")] += 1
             if is_in and not is_valid:
                 wrong.append((given, value))

@@ -366,16 +366,19 @@ class schema_cases : public schema_check {
     if (c.evaluated_items == value_case::no_bound) {
       return;
     }
+    // What obeys x, or one of the schemas of `contains`.
+    const auto says_nothing = [](const conjunction& of) { return of.empty(); };
     conjunction obeys = only(&x);
-    for (const conjunction& containing : c.evaluated_containing) {
-      if (containing.size() != 1 || containing[0].is_not) {
-        obeys = containing.empty() ? conjunction{} : obeys;
-        continue;
-      }
+    if (std::any_of(c.evaluated_containing.begin(), c.evaluated_containing.end(), says_nothing)) {
+      obeys.clear();
+    } else if (!obeys.empty() && !c.evaluated_containing.empty()) {
       json_value either;
       either.is = json_value::kind::list;
-      either.items = {*containing[0].schema, x};
-      obeys = obeys.empty() ? obeys : only(document_.keep(schema_with("anyOf", either), &x));
+      for (const conjunction& containing : c.evaluated_containing) {
+        either.items.push_back(*containing[0].schema);
+      }
+      either.items.push_back(x);
+      obeys = only(document_.keep(schema_with("anyOf", either), &x));
     }
     c.items_from.emplace_back(c.evaluated_items, std::move(obeys));
     c.evaluated_items = value_case::no_bound;
