@@ -38,7 +38,7 @@ typedef struct unmask_step_candidate {
   float log_probability;          ///< its logarithm
   float margin;                   ///< confidence minus the second largest probability
   float entropy;                  ///< entropy of the row, in nats
-  float score;                    ///< for a rule that of the ranking; otherwise NaN
+  float score;                    ///< for a rule the score of the ranking; otherwise NaN
   int32_t rank;                   ///< for a rule 0 for the best-ranked; otherwise -1
   int32_t block;                  ///< index of its block, from the first position after the prompt
   int32_t block_step;             ///< passes of that block before this one

@@ -20,7 +20,7 @@ namespace UNMASK_NAMESPACE::detail::c_api {
 static_assert(sizeof(unmask_step_candidate) == 52 && sizeof(unmask_step) == 88 &&
                   sizeof(unmask_part) == 64 && sizeof(unmask_part_argument) == 40,
               "the sizes of version 1");
-// Candidates are lent as they are.
+// The function sees the candidates of the library, not copies.
 static_assert(sizeof(unmask_step_candidate) == sizeof(unmask::callback_candidate) &&
               offsetof(unmask_step_candidate, entropy) ==
                   offsetof(unmask::callback_candidate, entropy) &&

@@ -233,7 +233,7 @@ UNMASK_LIBRARY const std::uint32_t* interned_sets::mask(index_t at, const std::u
 UNMASK_LIBRARY token_id interned_sets::certain_at(const serial& /*t*/, index_t at) const {
   const token_automaton& a = pool_->automaton();
   const std::uint64_t* const left = pool_->states_in(left_of(at));
-  // Of a masked position whose right set is known, only states that lead on.
+  // For a masked position whose right set is known, only states that lead on.
   const bool is_known = symbol(at) >= a.classes && of_right.ok >= size_ - at;
   const std::uint64_t* const alive = is_known ? pool_->states_in(right_of(at - 1)) : left;
   const std::uint64_t* const right = pool_->states_in(right_of(at));

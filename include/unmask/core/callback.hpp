@@ -44,7 +44,7 @@ struct callback_candidate {
   float log_probability = 0.0F;       ///< Its logarithm.
   float margin = 0.0F;                ///< Confidence minus the second largest probability.
   float entropy = 0.0F;               ///< Entropy of the row, in nats.
-  float score = 0.0F;                 ///< That of the ranking, for a rule; NaN for the others.
+  float score = 0.0F;                 ///< Score of the ranking, for a rule; otherwise NaN.
   index_t rank = -1;                  ///< 0 for the best-ranked, for a rule; -1 for the others.
   index_t block = 0;                  ///< step_info::block_index
   index_t block_step = 0;             ///< step_info::block_step
@@ -125,7 +125,8 @@ class callback_scope {
   callback_scope(const callback_scope&) = delete;
   callback_scope& operator=(const callback_scope&) = delete;
 
-  /// That of the slot about which this thread decides; a function may decode in another session.
+  /// The scope of the slot about which this thread decides; a function may decode in another
+  /// session.
   [[nodiscard]] static callback_scope*& innermost() {
     static thread_local callback_scope* scope = nullptr;
     return scope;

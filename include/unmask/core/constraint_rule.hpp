@@ -200,7 +200,7 @@ struct field_over : Sets {
   }
 };
 
-/// The constraints of a sequence: its fields, by position. Positions are those of the sequence;
+/// The constraints of a sequence: its fields, by position in the sequence;
 /// outside all fields everything is possible.
 template <class Field>
 struct answer_over {

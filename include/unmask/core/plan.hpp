@@ -147,7 +147,7 @@ enum class attention_kind : unsigned char {
   return names[static_cast<int>(kind)];
 }
 
-/// What a forward pass is for.
+/// The purpose of a forward pass.
 enum class pass_kind : unsigned char {
   candidates,  ///< the commit rule accepts some of the masked positions
   canvas,      ///< every position gets a new token (policy/canvas.hpp)
@@ -170,7 +170,7 @@ enum class pass_kind : unsigned char {
 /// Plan of the next forward pass of one sequence, without its branches.
 struct sequence_plan {
   ending end = ending::running;            ///< Why the sequence has ended, or ending::running.
-  pass_kind kind = pass_kind::candidates;  ///< What the pass is for.
+  pass_kind kind = pass_kind::candidates;  ///< Purpose of the pass.
   /// False for a slot that was never started.
   bool started = false;
   /// Positions to compute (queries). Of an ended sequence whose text moves: all its positions.

@@ -366,7 +366,7 @@ class schema_cases : public schema_check {
     if (c.evaluated_items == value_case::no_bound) {
       return;
     }
-    // What obeys x, or one of the schemas of `contains`.
+    // Values that obey x, or one of the schemas of `contains`.
     const auto says_nothing = [](const conjunction& of) { return of.empty(); };
     conjunction obeys = only(&x);
     if (std::any_of(c.evaluated_containing.begin(), c.evaluated_containing.end(), says_nothing)) {

@@ -7,7 +7,7 @@
 
 namespace UNMASK_NAMESPACE {
 
-/// Every part that has a name, by stage, then those of register_part(), which replaces the list:
+/// Every part that has a name, by stage, then what register_part() added; that replaces the list:
 /// each that was returned stays as it was. Layer rules,
 /// delayed_cache and entropy_cache are for engines with hooks in their layers.
 [[nodiscard]] UNMASK_LIBRARY std::span<const known_part> known_parts();

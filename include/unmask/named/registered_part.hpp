@@ -41,11 +41,12 @@ struct part_function {
 /// context must stay valid until the process ends.
 ///
 /// Such a part decides as a part of C++ that answers the same: expressions, constraints, lookahead,
-/// traces and the bound on the passes are those of every part. It is slow: a call for each step of
+/// traces and the bound on the passes are as for every part. It is slow: a call for each step of
 /// a sequence, with a candidate for each position.
 ///
 /// Errors: std::invalid_argument for a name that no text can spell or that the library has, and for
-/// such a name of an argument, a default out of its range, too many arguments or no function.
+/// such a name of an argument, a default out of its range, more arguments than a part may have, or
+/// no function.
 /// Thread-safe. Allocates; a name that is given again leaves some 30 KB behind.
 UNMASK_LIBRARY void register_part(const part_function& part);
 
@@ -102,7 +103,7 @@ void describe_function(known_part& about) {
   about.add = &put_function<P>;
 }
 
-// The parts of texts: those of the library, then those with registered functions.
+// The parts of texts: of the library, then of registered functions.
 class part_registry {
  public:
   // Never destroyed: functions may be called until the process ends.

@@ -43,7 +43,7 @@ void ask_before_ranking(const slot_memory<Policy>& m) {
   });
 }
 
-/// Asks commit rules about the first `count` candidates by rank, but for those that a filter has
+/// Asks commit rules about the first `count` candidates by rank, except those that a filter has
 /// rejected.
 template <class Policy>
 void ask_rules(const slot_memory<Policy>& m, index_t count) {

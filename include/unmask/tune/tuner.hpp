@@ -217,7 +217,7 @@ class tuner {
   void each_of(std::string_view stage, std::vector<composition>& candidates, Tune&& tune) {
     each_of(stage, candidates, tune, 0, candidates.size());
   }
-  // The same of candidates that are some of a stage: `done` of `all` were before them.
+  // Does so for candidates that are some of a stage: `done` of `all` were before them.
   template <class Tune>
   void each_of(std::string_view stage,
                std::vector<composition>& candidates,
