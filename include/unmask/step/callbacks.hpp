@@ -2,9 +2,9 @@
 #pragma once
 
 #include <unmask/core/callback.hpp>
+#include <unmask/core/thread_group.hpp>
 #include <unmask/step/candidate.hpp>
 #include <unmask/step/sort.hpp>
-#include <unmask/step/thread_group.hpp>
 
 /// Asks functions of the host about the candidates of a step, all of them at once, before the parts
 /// that have them are called for each.
