@@ -19,7 +19,7 @@ flags=(-std=c++20 -O2 -DNDEBUG -DUNMASK_COMPILED -fwasm-exceptions -msimd128
   -Iinclude -Iexamples -isystem /usr/include/eigen3)
 
 sources=("$here/playground.cpp" examples/demo/{checkers,engine}.cpp examples/engine/*.cpp)
-for part in {0..8}; do # the library by parts, as <unmask/compiled.hpp> says
+for part in {0..4}; do # the library by parts, as <unmask/compiled.hpp> says
   printf '#define UNMASK_IMPLEMENTATION\n#define UNMASK_PART %s\n#include <unmask/compiled.hpp>\n' \
     "$part" >"$objects/part$part.cpp"
   sources+=("$objects/part$part.cpp")
@@ -33,7 +33,7 @@ echo "Compiling ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" |
   xargs -0 -I{} -P "${UNMASK_JOBS:-$(nproc)}" bash -c 'compile "$@"' _ {} "$objects" "${flags[@]}"
 
-calls=(load check column language start right step said trace answer segments committed refused filled parts)
+calls=(load check line column language start right step said trace answer segments committed refused filled parts)
 exported=$(printf ',"_playground_%s"' "${calls[@]}")
 em++ -O2 -fwasm-exceptions "$objects"/*.o -o "$objects/playground.js" \
   -sMODULARIZE -sEXPORT_NAME=makePlayground -sENVIRONMENT=web -sALLOW_MEMORY_GROWTH -sFORCE_FILESYSTEM \
@@ -66,7 +66,7 @@ with open(site / "data.js", "w", encoding="utf-8") as out:
 with open(site / "problems.js", "w", encoding="utf-8") as out:
     out.write(f"globalThis.playgroundProblems = {json.dumps(problems, separators=(',', ':'))};\n")
 PYTHON
-cp "$objects/playground.js" "$here"/{index.html,page.js,score.js,page.css,languages.js} examples/viewer/viewer.html \
+cp "$objects/playground.js" "$here"/{index.html,page.js,score.js,page.css} examples/viewer/viewer.html \
   "$site"
 cat examples/viewer/src/{colours,style}.css >"$site/viewer.css"
 echo "Open $site/index.html"

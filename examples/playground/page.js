@@ -28,6 +28,27 @@ const PROMPTS = [
   'S:30 21 77 36 63',
   'P:a=6;a-=1;a+=2;a+=5;a+=4',
 ];
+// What answers may be: kinds as the program calls them, and examples. Words are an expression, too.
+const LANGUAGES = {
+  expression: ['matches of an expression', {
+    'a number': '[0-9]{1,4}',
+    'a flat JSON object': '\\{"[a-z]{1,8}":("[A-Za-z]{1,12}"|[0-9]{1,4})(,"[a-z]{1,8}":("[A-Za-z]{1,12}"|[0-9]{1,4}))*\\}',
+    'numbers of two digits': '[0-9]{2}( [0-9]{2})*',
+    'a sum and its result': '[0-9]+(\\+[0-9]+)+=([0-9]+);#\\d+',
+  }],
+  schema: ['JSON of a schema', {
+    'age and name': '{"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}, '
+        + '"name": {"type": "string", "pattern": "^[A-Z][a-z]+$"}}, "required": ["age", "name"]}',
+    'a list of numbers': '{"type": "array", "items": {"type": "integer", "minimum": 10, "maximum": 99}, "minItems": 2, "maxItems": 6}',
+    'one of three values': '{"enum": ["yes", "no", null]}',
+  }],
+  grammar: ['texts of a grammar', {
+    'a sum in parentheses': 'root ::= "(" sum ")"\nsum ::= term ("+" term)*\nterm ::= [0-9]+ | "(" sum ")"',
+    'steps': 'root ::= step (";" step)* ";#" number\nstep ::= number [-+] number "=" number\nnumber ::= [0-9]+',
+  }],
+  words: ['one of some words', {'yes or no': 'yes | no', 'digits': '1 | 2 | 3'}],
+  table: ['strings of a saved table', {}],
+};
 // The form's values where the link has none, and the cells of a row, if the answer is a grid.
 const MODELS = {
   text: {answer: 40, block: 20},
@@ -62,7 +83,7 @@ function bounds(name) {
 /// The values of the form, each number within its range.
 function settings() {
   const all = {};
-  for (const name of ['model', 'language', 'words', 'policy', 'second', 'prompt', 'given', 'task']) {
+  for (const name of ['model', 'language', 'is', 'policy', 'second', 'prompt', 'given', 'task']) {
     all[name] = $(name).value;
   }
   for (const name of Object.keys(NUMBERS)) {
@@ -79,67 +100,43 @@ function settings() {
   return all;
 }
 
-/// The table of some strings, as write_byte_table() writes it: a state for each beginning.
-function tableOf(strings) {
-  const states = [{next: new Map(), ends: false}];
-  for (const string of strings) {
-    let at = 0;
-    for (const byte of new TextEncoder().encode(string)) {
-      if (!states[at].next.has(byte)) {
-        states[at].next.set(byte, states.push({next: new Map(), ends: false}) - 1);
-      }
-      at = states[at].next.get(byte);
-    }
-    states[at].ends = true;
-  }
-  const out = [...new TextEncoder().encode('unmaskDF')];
-  const put = (number, count) => {
-    for (let i = 0; i < count; ++i) {
-      out.push(Math.floor(number / 256 ** i) % 256);
-    }
-  };
-  put(1, 4);
-  put(states.length, 4);
-  put(0, 4);
-  for (const {next, ends} of states) {
-    put(ends ? 1 : 0, 1);
-    put(next.size, 2);
-    for (const byte of [...next.keys()].sort((a, b) => a - b)) {
-      put(byte, 1);
-      put(byte, 1);
-      put(next.get(byte), 4);
-    }
-  }
-  return Uint8Array.from(out);
-}
-
-/// The table of the language that is chosen; null for any text.
-function chosenTable() {
+/// The language that is chosen: its kind, and its text or the file of its table; kind '' for any text.
+function chosenLanguage() {
   const kind = $('language').value;
+  const value = $('is').value;
   if (kind === 'words') {
-    const strings = $('words').value.split('|').map((w) => w.trim()).filter((w) => w !== '');
-    return strings.length > 0 ? tableOf(strings) : null;
+    const words = value.split('|').map((w) => w.trim()).filter((w) => w !== '');
+    const escaped = words.map((w) => w.replace(/[\^$\\.*+?()[\]{}|/]/g, '\\$&'));
+    return words.length > 0 ? {kind: 'expression', value: escaped.join('|'), shown: ''} : {kind: ''};
   }
-  const ready = globalThis.playgroundLanguages.find((l) => l.name === kind);
-  return kind === 'table' ? saved : ready ? bytes(ready.table) : null;
+  if (kind === 'table') {
+    return {kind: saved === null ? '' : kind, value: '/language.dfa', shown: ''};
+  }
+  return {kind: value.trim() === '' ? '' : kind, value, shown: value};
 }
 
-/// Gives the language to the program. Returns whether it could be read.
+/// Gives the language to the program, and shows what is wrong with it. Returns whether it is right.
 function setLanguage() {
-  const kind = $('language').value;
-  const ready = globalThis.playgroundLanguages.find((l) => l.name === kind);
-  $('words').hidden = kind !== 'words';
-  $('table').hidden = kind !== 'table';
-  $('expression').hidden = !ready;
-  $('expression').textContent = ready ? ready.expression : '';
-  const table = chosenTable();
-  if (table !== null) {
-    module.FS.writeFile('/language.dfa', table);
+  const {kind, value = '', shown = ''} = chosenLanguage();
+  if (kind === 'table') {
+    module.FS.writeFile(value, saved);
   }
-  const wrong = text('language', ['string', 'string'], [$('model').value, table === null ? '' : '/language.dfa']);
-  $('language-error').hidden = wrong === '';
-  $('language-error').textContent = wrong;
-  return wrong === '';
+  return tell('is', text('language', ['string', 'string', 'string'], [$('model').value, kind, value]), shown);
+}
+
+/// The fields of the language as its kind wants them.
+function adaptLanguage() {
+  const kind = $('language').value;
+  const of = Object.entries(LANGUAGES[kind]?.[1] ?? {});
+  $('table').hidden = kind !== 'table';
+  $('is').hidden = $('languages').hidden = of.length === 0;
+  $('languages').replaceChildren(new Option('examples', ''), ...of.map(([name, value]) => new Option(name, value)));
+  fitLanguage();
+}
+
+/// As many lines as the text has.
+function fitLanguage() {
+  $('is').rows = Math.min(12, $('is').value.split('\n').length);
 }
 
 /// The fields as the model wants them.
@@ -178,7 +175,8 @@ function fromLink() {
   const known = (id, value) => ([...$(id).options].some((o) => o.value === value) ? value : $(id).options[0].value);
   $('language').value = known('language', link.get('language'));
   $('task').value = known('task', link.get('task'));
-  $('words').value = (link.get('words') ?? 'yes | no').slice(0, 400);
+  $('is').value = (link.get('is') ?? '').slice(0, 4000);
+  adaptLanguage();
   const usual = link.has('prompt') || link.has('given') ? {prompt: '', given: ''} : first(model);
   const clues = model === 'sudoku' ? link.get('prompt') : null;  // where links had them before there was a field
   $('prompt').value = (link.get('prompt') ?? usual.prompt).slice(0, 400);
@@ -192,18 +190,24 @@ function toLink() {
   history.replaceState(null, '', `#${new URLSearchParams(settings())}`);
 }
 
-/// Shows what is wrong with the text of a policy, at its column. Returns whether it is right.
-function check(field) {
-  const value = $(field).value;
+/// Shows below a field what is wrong with its text, at its place. Returns whether nothing is.
+function tell(field, wrong, value) {
   const box = $(`${field}-error`);
-  const wrong = value.trim() === '' && field === 'second' ? '' : text('check', ['string'], [value]);
   const column = wrong ? integer('column') : 0;
   box.hidden = wrong === '';
   $(field).setAttribute('aria-invalid', String(wrong !== ''));
-  const line = value.replace(/\s/g, ' ');
-  const problem = column > 0 ? wrong.slice(wrong.indexOf(`column ${column}: `)) : wrong;
-  box.textContent = column > 0 ? `${line}\n${' '.repeat(column - 1)}^\n${problem}` : problem;
+  const line = (value.split('\n')[Math.max(1, integer('line')) - 1] ?? '').replace(/\s/g, ' ');
+  const at = wrong.indexOf(`column ${column}: `);
+  const shown = [...line].length >= column - 1 && column > 0 && at >= 0;
+  const problem = shown && integer('line') === 0 ? wrong.slice(at) : wrong;
+  box.textContent = shown ? `${line}\n${' '.repeat(column - 1)}^\n${problem}` : problem;
   return wrong === '';
+}
+
+/// Checks the text of a policy.
+function check(field) {
+  const value = $(field).value;
+  return tell(field, value.trim() === '' && field === 'second' ? '' : text('check', ['string'], [value]), value);
 }
 
 const START = ['string', 'string', 'string', 'string', 'number', 'number', 'number', 'number'];
@@ -236,7 +240,7 @@ const isRight = ({prompt = '', given = '', answer = '', checker = ''}, said) =>
 
 /// Decodes with one policy. Null if a newer decode has begun.
 async function decode(policy, s, mine) {
-  const key = JSON.stringify([s.model, policy, s.prompt, s.given, s.answer, s.block, s.seed, s.language, s.words]);
+  const key = JSON.stringify([s.model, policy, s.prompt, s.given, s.answer, s.block, s.seed, s.language, s.is]);
   let milliseconds = 0;
   let began = performance.now();
   const forwards = await run(policy, s, true, async (count) => {
@@ -251,7 +255,7 @@ async function decode(policy, s, mine) {
   }
   const made = {key, policy, fold: MODELS[s.model].fold ?? 0, trace: text('trace'), forwards, milliseconds,
     committed: integer('committed'), answer: text('answer')};
-  if (chosenTable() !== null) {
+  if (chosenLanguage().kind !== '') {
     made.language = `${integer('refused')} refused, ${integer('filled')} filled`;
   }
   const known = Object.values(problems(s.model)).flat().find((p) => (p.prompt ?? '') === s.prompt && (p.given ?? '') === s.given);
@@ -299,7 +303,7 @@ async function scoreAll() {
   }
   const s = settings();
   const of = problems(s.model)[s.task].slice(0, s.count);
-  const set = JSON.stringify([s.model, s.task, of.length, s.answer, s.block, s.seed, s.language, s.words]);
+  const set = JSON.stringify([s.model, s.task, of.length, s.answer, s.block, s.seed, s.language, s.is]);
   if (set !== scored.set) {
     scored = {set, of: []};
   }
@@ -454,10 +458,22 @@ async function begin() {
     document.documentElement.dataset.theme = $('theme').value;
     $('viewer').contentWindow.postMessage({unmaskTheme: $('theme').value}, '*');
   });
-  $('language').append(new Option('any text', ''),
-      ...globalThis.playgroundLanguages.map(({name}) => new Option(name, name)),
-      new Option('one of some words', 'words'), new Option('of a saved table', 'table'));
-  $('language').addEventListener('change', decodeAll);
+  $('language').append(new Option('any text', ''), ...Object.entries(LANGUAGES).map(([kind, [name]]) => new Option(name, kind)));
+  const setText = (value) => {
+    $('is').value = value;
+    fitLanguage();
+    decodeAll();
+  };
+  $('language').addEventListener('change', () => {
+    adaptLanguage();
+    setText(Object.values(LANGUAGES[$('language').value]?.[1] ?? {})[0] ?? '');
+  });
+  $('languages').addEventListener('change', () => {
+    if ($('languages').value !== '') {
+      setText($('languages').value);
+      $('languages').value = '';
+    }
+  });
   $('table').addEventListener('change', async () => {
     const file = $('table').files[0];
     saved = file ? new Uint8Array(await file.arrayBuffer()) : null;
@@ -480,10 +496,11 @@ async function begin() {
   $('progress').textContent = '';
 
   let waiting = 0;
-  for (const field of ['policy', 'second', 'prompt', 'given', 'words', 'answer', 'block', 'seed']) {
+  for (const field of ['policy', 'second', 'prompt', 'given', 'is', 'answer', 'block', 'seed']) {
     $(field).addEventListener('input', () => {
       check('policy');
       check('second');
+      fitLanguage();
       clearTimeout(waiting);
       waiting = setTimeout(decodeAll, 500);
     });

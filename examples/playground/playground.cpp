@@ -3,6 +3,7 @@
 // The playground's decodes in WebAssembly: a small model, a policy by name, a trace. page.js makes
 // the calls.
 #include <unmask/constraint.hpp>
+#include <unmask/language.hpp>
 #include <unmask/named_policy.hpp>
 #include <unmask/trace.hpp>
 
@@ -144,18 +145,54 @@ demo::engine* model = nullptr;  // of the decode that runs
 std::unique_ptr<decode> running;
 std::optional<unmask::constraint> language;  // of the answers; none: any text
 std::string said;                            // the last string that a call returned
-int wrong_column = 0;                        // of the policy's text, from 1; 0: none
+int wrong_line = 0;                          // of a text, from 1; 0: none
+int wrong_column = 0;                        // in that line, or of a text with one, from 1; 0: none
+
+/// The text of a language that is refused.
+class refused_text : public std::exception {
+ public:
+  explicit refused_text(unmask::language::refusal why)
+      : why_(std::move(why)) {}
+  [[nodiscard]] const char* what() const noexcept override { return why_.message.c_str(); }
+  [[nodiscard]] const unmask::language::refusal& why() const { return why_; }
+
+ private:
+  unmask::language::refusal why_;
+};
+
+/// The automaton of a text: of an expression, a schema or a grammar, or the file of a table.
+unmask::byte_table table_of(std::string_view kind, const std::string& text) {
+  namespace language = unmask::language;
+  if (kind == "table") {
+    return unmask::read_byte_table(text);
+  }
+  const language::compile_limits limits{
+      .states = 1U << 15U, .positions = 1U << 20U, .milliseconds = 3000};
+  const language::compiled made =
+      kind == "schema"    ? language::compile_schema(text, {.limits = limits, .longest = 256})
+      : kind == "grammar" ? language::compile_grammar(text, {.limits = limits})
+                          : language::compile_expression(text, {.limits = limits});
+  if (!made) {
+    throw refused_text(*made.refused);
+  }
+  return made.bytes.table();
+}
 
 /// Returns the message of an error, empty without one.
 template <class F>
 const char* attempt(F&& work) {
   said.clear();
+  wrong_line = 0;
   wrong_column = 0;
   try {
     work();
   } catch (const unmask::policy_text_error& e) {
     said = e.what();
     wrong_column = static_cast<int>(e.column());
+  } catch (const refused_text& e) {
+    said = e.what();
+    wrong_line = static_cast<int>(e.why().line);
+    wrong_column = static_cast<int>(e.why().column);
   } catch (const std::exception& e) {
     said = e.what();
   }
@@ -178,20 +215,25 @@ const char* playground_check(const char* policy) {
   return attempt([policy] { static_cast<void>(unmask::read_policy(policy)); });
 }
 
-/// Column of the last error in the text of a policy, from 1; 0 if it has none.
+/// Line and column of the last error in the text of a policy or a language, from 1; 0 if it has
+/// none.
+int playground_line() {
+  return wrong_line;
+}
 int playground_column() {
   return wrong_column;
 }
 
-/// Reads the table of the language that answers of a model obey from now on, a file of
-/// write_byte_table(); "": any text.
-const char* playground_language(const char* name, const char* file) {
+/// Sets the language that answers of a model obey from now on, by its text: "expression", "schema"
+/// or "grammar", or "table" with the name of a file of write_byte_table(); "": any text.
+const char* playground_language(const char* name, const char* kind, const char* text) {
   return attempt([=] {
     running.reset();
     language.reset();
-    if (*file != '\0') {
-      language.emplace(
-          unmask::constraint::read(file, vocabulary_of(models.at(name)), {.bytes = 4 << 20}));
+    if (*kind != '\0') {
+      language.emplace(table_of(kind, text).view(),
+                       vocabulary_of(models.at(name)),
+                       unmask::constraint_limits{.states = 1U << 15U, .bytes = 4U << 20U});
     }
   });
 }

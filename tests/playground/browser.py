@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -258,34 +259,72 @@ class Playground(browser.Page):
 
         def choose(language):
             js("const l = document.getElementById('language'); l.value = arguments[0]; l.dispatchEvent(new Event('change'))", language)
-
-        show("#policy=threshold(0.5)&second=&prompt=J%3Aage+73+name+Eve")
-        languages = js("return playgroundLanguages.map((l) => [l.name, l.expression])")
-        self.assertEqual(len(languages), 4)
-        for name, expression in languages:
-            choose(name)
             settle()
-            answer, counts = re.fullmatch(r"(.*) (\d+ refused, \d+ filled)", row()[4]).groups()
-            self.assertRegex(answer, f"^(?:{expression})$", name)
-            self.assertEqual(js("return document.getElementById('expression').textContent"), expression)
-            self.assertIn("language=" + name.split()[0], js("return location.hash"))
-        choose("JSON with age and name")
-        settle()
-        answer, filled = re.fullmatch(r"(.*) \d+ refused, (\d+) filled", row()[4]).groups()
+
+        def answer_of(value):
+            fill("is", value)
+            wait(f"new URLSearchParams(location.hash.slice(1)).get('is') === {json.dumps(value)}")
+            settle()
+            self.assertEqual(shown_error("is"), "", value)
+            return re.fullmatch(r"(.*) \d+ refused, (\d+) filled", row()[4], re.S).groups()
+
+        def is_schema(text):
+            found = json.loads(text)
+            self.assertTrue(0 <= found["age"] <= 150 and re.search("^[A-Z][a-z]+$", found["name"]))
+
+        checks = {
+            "expression": lambda text, of: self.assertRegex(text, f"^(?:{of})$"),
+            "words": lambda text, of: self.assertIn(text, of.split(" | ")),
+            "schema": lambda text, of: json.loads(text) if "enum" in of or "array" in of else is_schema(text),
+            "grammar": lambda text, of: self.assertRegex(text, r"^\([0-9+()]+\)$" if "term" in of else r"^[0-9]+[-+].*;#[0-9]+$"),
+        }
+        show("#policy=threshold(0.5)&second=&prompt=J%3Aage+73+name+Eve")
+        for kind, (_, examples) in js("return LANGUAGES").items():
+            choose(kind)
+            self.assertEqual(js("return document.getElementById('table').hidden"), kind != "table")
+            for text in examples.values():
+                checks[kind](answer_of(text)[0], text)
+        choose("schema")
+        text = js("return LANGUAGES.schema[1]['age and name']")
+        answer, filled = answer_of(text)
         self.assertEqual(json.loads(answer), {"age": 73, "name": "Eve"})
-        self.assertGreater(int(filled), 10)
+        self.assertGreater(int(filled), 0)
+        show(js("return location.hash"))  # the link has it
+        self.assertEqual(js("return [settings().language, settings().is]"), ["schema", text])
         choose("words")
-        fill("words", "yes | no | perhaps")
-        wait("document.querySelector('#runs tbody tr').cells[4].textContent.match(/^(yes|no|perhaps) /)")
+        for words in ("yes | no | perhaps", "a.b*c | (x|", "\\d | ^$"):
+            self.assertIn(answer_of(words)[0], [w.strip() for w in words.split("|")])
         choose("table")  # none is chosen yet: any text
-        settle()
         self.assertNotIn("refused", row()[4])
         with tempfile.NamedTemporaryFile(suffix=".dfa") as wrong:
             wrong.write(b"no table")
             wrong.flush()
             browser.driver.find_element("id", "table").send_keys(wrong.name)
-            wait("!document.getElementById('language-error').hidden")
-            self.assertIn("no byte table", shown_error("language"))
+            wait("!document.getElementById('is-error').hidden")
+            self.assertIn("no byte table", shown_error("is"))
+
+    def test_errors_of_a_language_have_their_place(self):
+        show("#policy=threshold(0.5)&second=&prompt=J%3Aage+73+name+Eve")
+        runs = js("return document.querySelectorAll('#runs tbody tr').length")
+        for kind, text, expected in (
+            ("expression", "[0-9]{4}-(\\d", "[0-9]{4}-(\\d\n         ^\ncolumn 10: this group is not closed"),
+            ("expression", "(?i)a", "(?i)a\n"),
+            ("grammar", "root ::= a\na ::= [0-9", "a ::= [0-9\n      ^\nline 2, column 7: this class is not closed"),
+            ("schema", '{"properties": {"a": {"minimum": "x"}}}', "/properties/a/minimum: "),
+            ("schema", '{"type": "array", "uniqueItems": true}', "/uniqueItems: "),
+            ("schema", '{"type": ', ""),
+            ("expression", ".*a.{30}", "it "),  # a limit, after seconds at most
+        ):
+            with self.subTest(kind=kind, text=text):
+                js("document.getElementById('is-error').hidden = true")
+                show("#" + urllib.parse.urlencode({"policy": "threshold(0.5)", "second": "", "language": kind, "is": text}))
+                self.assertTrue(shown_error("is").startswith(expected), shown_error("is"))
+                self.assertNotEqual(shown_error("is"), "")
+                self.assertEqual(js("return document.getElementById('is').getAttribute('aria-invalid')"), "true")
+                self.assertEqual(js("return document.querySelectorAll('#runs tbody tr').length"), 0)  # nothing was decoded
+        fill("is", "[0-9]")
+        wait("document.querySelectorAll('#runs tbody tr').length === 1")
+        self.assertEqual((shown_error("is"), runs), ("", 1))
 
     def test_typing_decodes(self):
         show()

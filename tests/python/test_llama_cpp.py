@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """llama.cpp through llama-cpp-python, on the tiny LLaDA, and the server over it."""
+import sys
+
 import numpy as np
 import pytest
 from unmask.tiny_llada import FOLDER, TinyLlada, decode, problems, tokens_of
@@ -31,6 +33,24 @@ def test_what_the_file_says(model):
     assert model.logits_shift == 0 and model.also_eos == []
     assert model.token_bytes == [b""] * 3 + [bytes([c]) for c in range(32, 127)]
     assert model.encode(PROMPT) == model.encode_chat([{"role": "user", "content": PROMPT}]) == [2, *tokens_of(PROMPT)]
+
+
+def test_the_word_of_a_file_is_the_servers_policy(model, tmp_path, repository, monkeypatch):
+    pytest.importorskip("starlette", reason='pip install "unmask[server]"')
+    monkeypatch.setattr(sys, "path", [str(repository / "tests" / "llama_cpp"), *sys.path])
+    from blank_gguf import MASK, write_gguf
+    from unmask.serve import DEFAULT_POLICY, Server
+
+    def policy_of(model):
+        server = Server(model)
+        server.batch.close()
+        return server.policy
+
+    assert policy_of(model) == DEFAULT_POLICY  # a llada that is not LLaDA
+    for architecture, name, mask, policy in (("llada", "LLaDA 8B Instruct", MASK, "model:llada"), ("llada", "D3LLM", MASK, "model:d3llm"),
+                                             ("llada", "LLaDA 8B Instruct", MASK - 1, DEFAULT_POLICY)):
+        write_gguf(tmp_path / "weights.gguf", architecture, name, mask)
+        assert policy_of(LlamaCpp(tmp_path / "weights.gguf")) == policy
 
 
 def test_special_tokens_in_a_message_are_text(model):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import types
+import zlib
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ from unmask.serve.batch import Batch, Job, _Stop  # noqa: E402
 from unmask.serve.fields import Refused, read  # noqa: E402
 
 PROMPT = "Q:Ora has 2 books. Buys 8. How many?"
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+USER = [{"role": "user", "content": PROMPT}]
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
 
@@ -251,6 +254,7 @@ def test_the_default_policy_takes_every_field_of_the_page(server, repository):
     rows = re.findall(r"(?m)^\| (`.*?`) \|", page[page.index("## Requests") : page.index("An event of the canvas")])
     documented = {name for row in rows for name in re.findall("`([a-z_]+)`", row)}
     more = {"policy": DEFAULT_POLICY, "block_length": 10, "seed": 1, "n": 2, "stop": ["x"], "regex": "[a-z]{2,9}",
+            "structured_outputs": {"choice": ["a", "b"]}, "ebnf": "root ::= [0-9]+", "grammar": "root ::= [0-9]+", "json_schema": PERSON,
             "response_format": {"type": "json_object"}, "tools": TOOLS, "tool_choice": "auto", "parallel_tool_calls": True, "stream": True, "stream_options": {"include_usage": True},
             "logprobs": True, "top_logprobs": 2, "canvas": True, "max_tokens": 30, "max_completion_tokens": 30}
     assert documented == {*ALL, *more}
@@ -385,6 +389,7 @@ def test_every_eos_token_of_a_model_ends_the_decode(policy):
 
 @pytest.mark.parametrize("policy", [
     "tokens_per_step(1) + stop_at_eos", "at_random + tokens_per_step(2) + stop_at_eos(whole_block=true)",
+    "any_of(threshold(0.95), tokens_per_step(2)) + semi_autoregressive(aligned=true) + stop_at_eos(whole_block=true)",
     "at_random + tokens_per_step(2) + stop_at_eos(1)", "at_random + threshold(0.5) + remask_below(0.4) + stop_at_eos"])
 def test_eos_tokens_are_alike(policy):
     """Decodes whose end is another EOS token have the passes and the text of those with the first one."""
@@ -397,7 +402,7 @@ def test_eos_tokens_are_alike(policy):
         model.table[:, 78] = np.random.default_rng(2).normal(3, 3, 300)
         model.eos_token, model.also_eos = eos, also
         batch = Batch(model)
-        jobs = [Job([prompt], 40, policy, block_length=8, seed=prompt) for prompt in range(12)]
+        jobs = [Job([prompt] * (1 + prompt % 7), 40, policy, block_length=8, seed=prompt) for prompt in range(12)]
         batch.submit(jobs)
         until(lambda: all(job.view.ended for job in jobs))
         batch.close()
@@ -504,8 +509,122 @@ def test_answers_obey_a_schema(server):
     assert isinstance(json.loads(completed(server, response_format={"type": "json_object"}).choices[0].text), dict)
 
 
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
-USER = [{"role": "user", "content": PROMPT}]
+SUM = 'root ::= "(" sum ")"\nsum ::= [0-9] ("+" sum)?\n'
+TAG = {"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "content": {"type": "regex", "pattern": "x|y"}, "end": "</a>"}}
+
+
+@pytest.mark.parametrize("field, value, pattern", [
+    ("regex", "[a-c]{3}", "[a-c]{3}"),
+    ("guided_regex", "[a-c]{3}", "[a-c]{3}"),
+    ("ebnf", SUM, r"\([0-9](\+[0-9])*\)"),
+    ("grammar", SUM, r"\([0-9](\+[0-9])*\)"),
+    ("guided_grammar", SUM, r"\([0-9](\+[0-9])*\)"),
+    ("json_schema", PERSON, r'\{ ?"age": ?-?[0-9]+ ?\}'),
+    ("guided_json", json.dumps(PERSON), r'\{ ?"age": ?-?[0-9]+ ?\}'),
+    ("guided_choice", ["yes", "no (really)"], r"yes|no \(really\)"),
+    ("structured_outputs", {"json": PERSON, "regex": None}, r'\{ ?"age": ?-?[0-9]+ ?\}'),
+    ("structured_outputs", {"regex": "[a-c]{3}"}, "[a-c]{3}"),
+    ("structured_outputs", {"choice": ["yes", "no"], "json_object": False}, "yes|no"),
+    ("structured_outputs", {"json_object": True}, r"\{.*\}"),
+    ("structured_outputs", {"grammar": SUM}, r"\([0-9](\+[0-9])*\)"),
+    ("structured_outputs", {"structural_tag": json.dumps(TAG)}, "<a>[xy]</a>"),
+    ("response_format", TAG, "<a>[xy]</a>"),
+    # 4,503 states: what an answer of 40 characters has no room for is left out
+    ("json_schema", {"type": "string", "maxLength": 500}, '".*"'),
+])
+@pytest.mark.parametrize("policy", [DEFAULT_POLICY, "at_random + tokens_per_step(3) + stop_at_eos"])
+def test_fields_of_other_servers_say_what_an_answer_is(server, field, value, pattern, policy):
+    for path, asked in ((CHAT, {"messages": USER}), (TEXT, {"prompt": PROMPT})):
+        body = {"model": "tiny", **asked, field: value, "policy": policy, "seed": 1}
+        choice = httpx.post(server.url + path, json=body, timeout=60).json()["choices"][0]
+        text = choice["message"]["content"] if path == CHAT else choice["text"]
+        assert re.fullmatch(pattern, text) and choice["finish_reason"] == "stop"
+
+
+class Blocks(Random):
+    """Random rows, which depend on every token of the sequence."""
+
+    context = 120
+
+    def forward(self, sequences, rows):
+        out = []
+        for tokens, r in zip(sequences, rows):
+            seen = np.random.default_rng(zlib.crc32(tokens.tobytes())).normal(0, 4, (len(tokens), 80)).astype(np.float32)
+            seen[:, 77:] = -30
+            seen[:, 78] = 4
+            out.append(seen[r])
+        return out
+
+
+@pytest.mark.parametrize("policy", ["model:sdar", "model:llada2_1", "model:stable_diffcoder + trace_credit", "model:wedlm", "model:llada",
+                                    "model:dream"])
+def test_a_models_word_has_its_numbers(policy):
+    """Its blocks, what is decoded beyond the answer, its length: the tokens of a session with the shape of the release."""
+    model = Blocks()
+    word = unmask.find_model(policy.split(" ")[0])
+    with serving(model) as made:
+        for prompt, length in (("0", 5), ("0123", 8), ("012345", 30), ("0" * 119, None), ("0" * 100, None), ("01", None)):
+            tokens = model.encode(prompt)
+            asked = {} if length is None else {"max_tokens": length}
+            answer = httpx.post(made.url + TEXT, timeout=60, json={
+                "model": "rows", "prompt": prompt, "policy": policy, "seed": 7, **asked}).json()
+            if length is None:  # its own, or the longest that the context has room for
+                fits = [n for n in range(1, word.answer_length + 1) if word.length(len(tokens), n) <= model.context]
+                if not fits:
+                    assert answer["error"]["code"] == "context_length_exceeded"
+                    continue
+                length = fits[-1]
+            whole = word.length(len(tokens), length)
+            session = unmask.Session(policy, vocab=80, mask_token=79, eos_token=78, length=whole, window=whole)
+            decoded = np.array(tokens + [79] * (whole - len(tokens)), np.int32)
+            session.start(0, decoded, prompt_length=len(tokens), seed=7, sequence=0, block_length=word.block_length or length)
+            while (request := session.next()) is not None:
+                (segment,) = request.segments
+                session.supply(model.forward([decoded], [segment.rows]))
+            expected = decoded[len(tokens) : len(tokens) + length].tolist()
+            expected = expected[: expected.index(78)] if 78 in expected else expected
+            assert answer["choices"][0]["text"] == "".join(chr(48 + t) for t in expected)
+            assert answer["usage"]["forwards"] == session.report().forwards
+            for body in ({"regex": "[0-9]{%d}" % min(length, 5)}, {"stream": True, "canvas": True}):
+                more = httpx.post(made.url + TEXT, timeout=60, json={
+                    "model": "rows", "prompt": prompt, "policy": policy, "max_tokens": length, **body})
+                if "regex" in body:
+                    assert re.fullmatch(body["regex"], more.json()["choices"][0]["text"])
+                else:
+                    events = [json.loads(line[6:]) for line in more.text.splitlines() if line.startswith('data: {"id"')]
+                    canvases = [e for e in events if e["object"] == "unmask.canvas"]
+                    assert canvases and {len(e["tokens"]) for e in canvases} == {length}
+        refused = httpx.post(made.url + TEXT, json={"model": "rows", "prompt": "0123", "policy": policy, "max_tokens": 117})
+        assert refused.status_code == 400 and refused.json()["error"]["param"] == "max_tokens"
+
+
+def test_the_word_of_a_model_is_its_policy():
+    class Released(Blocks):
+        config = types.SimpleNamespace(model_type="llada_moe", _name_or_path="inclusionAI/LLaDA-MoE-7B-A1B-Instruct")
+
+    def policy_of(**options):
+        made = Server(model, **options)
+        made.batch.close()
+        return made.policy
+
+    model = Released()
+    assert policy_of() == DEFAULT_POLICY  # its mask token is not that of LLaDA-MoE
+    model.mask_token = unmask.find_model("llada_moe").mask_token
+    model.vocab = 156_896
+    model.token_bytes = Rows.token_bytes + [b""] * (model.vocab - 80)
+    model.forward = lambda sequences, rows: [
+        np.pad(z, ((0, 0), (0, model.vocab - 80)), constant_values=-30) for z in Blocks.forward(model, sequences, rows)]
+    with serving(model) as made:
+        assert made.policy == "model:llada_moe" == made.client.models.list().data[0].policy
+        answer = completed(made, "01", model="rows", max_tokens=4)
+        assert (answer.policy, answer.usage.forwards) == ("model:llada_moe", 4)
+        assert '"policy": "model:llada_moe", "length": 128, "block_length": 32' in httpx.get(made.url).text
+    assert policy_of(policy="threshold(0.5)") == "threshold(0.5)"
+    model.config.model_type = "another"
+    assert policy_of() == DEFAULT_POLICY
+    model.config.model_type = "diffusion_gemma"
+    with pytest.raises(ValueError, match="policy 'model:diffusion_gemma': this server cannot run canvas"):
+        Server(model)
 
 
 @pytest.mark.parametrize("path, change, param, message", [
@@ -592,7 +711,30 @@ USER = [{"role": "user", "content": PROMPT}]
     (TEXT, {"logprobs": True}, "logprobs", "logprobs must be an integer, in [0, 20], got true"),
     (CHAT, {"reasoning_effort": "high"}, "reasoning_effort", "reasoning_effort is not supported"),
     (CHAT, {"temprature": 1}, "temprature", "there is no field \"temprature\"; did you mean temperature?"),
-    (CHAT, {"response_format": {"type": "xml"}}, "response_format", "of type text, json_object or json_schema"),
+    (CHAT, {"response_format": {"type": "xml"}}, "response_format", "of type text, json_object, json_schema or structural_tag, got"),
+    (CHAT, {"response_format": {"type": "structural_tag"}}, "response_format", "structural_tag: "),
+    (CHAT, {"regex": "a", "ebnf": "root ::= a"}, "ebnf", "ebnf must not be given with regex: both say what the answer is"),
+    (CHAT, {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "structured_outputs",
+     "structured_outputs must not be given with response_format"),
+    (CHAT, {"ebnf": "root ::= a"}, "ebnf", "grammar: line 1, column 10"),
+    (CHAT, {"grammar": 3}, "grammar", "grammar must be a string, got 3"),
+    (TEXT, {"guided_grammar": "a" * 65537}, "guided_grammar", "guided_grammar must have at most 65536 characters, got 65537"),
+    (TEXT, {"json_schema": True}, "json_schema", "json_schema must be an object, or its JSON as a string, got true"),
+    (TEXT, {"guided_json": "{"}, "guided_json", "json_schema: "),
+    (TEXT, {"guided_choice": []}, "guided_choice", "guided_choice must be a list of strings, at least one, got []"),
+    (TEXT, {"guided_choice": ["a", 1]}, "guided_choice", "guided_choice must be a list of strings, at least one"),
+    (TEXT, {"structured_outputs": {"choice": ["a" * 8000, "b" * 8385]}}, "structured_outputs.choice",
+     "structured_outputs.choice must have at most 16384 bytes together, got 16385"),
+    (TEXT, {"structured_outputs": {"choice": ["a" * 41]}}, None, "tokens"),
+    (TEXT, {"structured_outputs": 1}, "structured_outputs", "structured_outputs must be an object, got 1"),
+    (TEXT, {"structured_outputs": {}}, "structured_outputs",
+     "structured_outputs must have one of json, regex, choice, json_object, grammar, structural_tag, and no other, got {}"),
+    (TEXT, {"structured_outputs": {"json_object": "yes"}}, "structured_outputs.json_object",
+     "structured_outputs.json_object must be true, got \"yes\""),
+    (TEXT, {"structured_outputs": {"regex": "a", "whitespace_pattern": " "}}, "structured_outputs", "and no other"),
+    (TEXT, {"structured_outputs": {"regex": 1}}, "structured_outputs.regex", "structured_outputs.regex must be a string, got 1"),
+    (CHAT, {"policy": "model:nonsense"}, "policy", "nonsense"),
+    (CHAT, {"policy": "model:diffusion_gemma"}, "policy", "this server cannot run canvas"),
     (CHAT, {"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "must be an object, got null"),
     (CHAT, {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array", "uniqueItems": True}}}},
      "response_format", "/uniqueItems: is kept for items of at most 10 constants"),
@@ -904,7 +1046,7 @@ def test_an_error_that_comes_while_an_answer_is_looked_at_is_no_answer():
 
 def test_hostile_languages_are_refused_while_others_are_answered(server):
     """Requests that compile for seconds, or would need any number of states: the server answers others meanwhile."""
-    letters = {"type": "string", "pattern": r"^\p{L}*$", "maxLength": 200_000}
+    letters = {"type": "string", "pattern": r"^\p{L}{1,200000}$"}
     hostile = [
         {"regex": ".*a.{17}"}, {"regex": r"\p{L}{1,100000}"}, {"regex": "((((a{0,1000}){0,1000}){0,1000}){0,1000})"}, {"regex": "(" * 30_000},
         *({"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}} for schema in (

@@ -81,7 +81,8 @@ auto step_members(auto& step) {
     using soft_entry = token_probability;
     auto& all = step.candidates;
     const auto is_known = [&all](float entry::* value) {
-      return std::ranges::any_of(all, [&](const entry& e) { return !std::isnan(e.*value); });
+      return std::any_of(
+          all.begin(), all.end(), [&](const entry& e) { return !std::isnan(e.*value); });
     };
     member("slot", step.slot);
     member("step", step.step);

@@ -75,8 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("serve", _serve, "serve a model over OpenAI's protocol, with a page that shows decodes")
     made.add_argument("--model", default="tiny", help="tiny, or a GGUF file for llama-cpp-python (%(default)s)")
-    made.add_argument("--policy", default="threshold(0.9) + stop_at_eos",
-                      help="of requests that name none (%(default)s)")
+    made.add_argument("--policy", help="of requests that name none (the word of the model, or threshold(0.9) + stop_at_eos)")
     made.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     made.add_argument("--port", type=int, default=8000, help="0 takes a free one (%(default)s)")
     made.add_argument("--slots", type=int, default=16, metavar="N", help="answers decoded together (%(default)s)")
@@ -289,7 +288,7 @@ def _serve(options: argparse.Namespace) -> None:
                 port = self.servers[0].sockets[0].getsockname()[1]
                 host = f"[{options.host}]" if ":" in options.host else options.host
                 log.info("model %s, policy %s, %d slots, a context of %d tokens, %s. Page http://%s:%d/, API /v1, numbers /metrics",
-                         server.model.name, options.policy, options.slots, server.model.context,
+                         server.model.name, server.policy, options.slots, server.model.context,
                          "a key is needed" if options.api_key is not None else "no key", host, port)
 
     running = Said(uvicorn.Config(

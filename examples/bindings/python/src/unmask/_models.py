@@ -22,6 +22,12 @@ def of_config(config: Any) -> Model | None:
     return None
 
 
+def of_served(model: Any) -> Model | None:
+    """The released model that a model of the server is, by its `config`; one with another mask token is none."""
+    found = of_config(getattr(model, "config", None))
+    return found if found is not None and found.mask_token in (None, model.mask_token) else None
+
+
 def of_policy(policy: Any) -> Model | None:
     """The model whose word a text has, or the first of a list of texts; None if there is none."""
     for text in policy if isinstance(policy, (list, tuple)) else [policy]:

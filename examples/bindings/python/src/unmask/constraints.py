@@ -17,7 +17,7 @@ import collections
 import json
 import threading
 import weakref
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -264,6 +264,17 @@ def from_transitions(
         start=names[start],
         states=states,
     )
+
+
+KINDS: dict[str, Callable[..., Constraint]] = {
+    "json": json_schema,
+    "regex": regex,
+    "choice": choice,
+    "json_object": lambda _, words: json_object(words),
+    "grammar": grammar,
+    "structural_tag": structural_tag,
+}
+"""What makes the constraint of a value and a vocabulary, by the names of vLLM's structured outputs."""
 
 
 def save(constraint: Constraint, path: Any) -> None:

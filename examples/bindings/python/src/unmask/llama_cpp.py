@@ -18,6 +18,7 @@ import ctypes
 import logging
 import os
 import pathlib
+import types
 from typing import Any, Sequence
 
 import numpy as np
@@ -55,6 +56,9 @@ class LlamaCpp:
         if not c.llama_model_is_diffusion(self._model) or c.llama_vocab_mask(self._words) < 0:
             raise ValueError(f"{path}: no masked diffusion model to llama.cpp")
         self.name = pathlib.Path(path).stem
+        self.config = types.SimpleNamespace(
+            model_type=self._meta("general.architecture"),
+            _name_or_path=f"{self._meta('general.name')} {self._meta('general.basename')} {self.name}")
         self.vocab: int = c.llama_vocab_n_tokens(self._words)
         self.mask_token: int = c.llama_vocab_mask(self._words)
         eos = c.llama_vocab_eos(self._words)
@@ -189,7 +193,7 @@ class LlamaCpp:
         return buffer.raw[:size]
 
     def _meta(self, key: str) -> str | None:
-        buffer = ctypes.create_string_buffer(64)
+        buffer = ctypes.create_string_buffer(256)
         size = self._c.llama_model_meta_val_str(self._model, key.encode(), buffer, len(buffer))
         return None if size < 0 else buffer.value.decode("utf-8", "replace")
 

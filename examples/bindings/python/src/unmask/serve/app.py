@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from .. import __version__, constraints, decisions
+from .. import __version__, _models, constraints, decisions
 from .._refused import RefusedAt
 from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
@@ -230,7 +230,8 @@ def _line(scope: Any, seen: _Seen, status: int, error: str | None, begin: float,
 class Server:
     """A Starlette application, `app`, that answers with `model`.
 
-    policy    of requests that name none, and with which each setting of a request can be combined
+    policy    of requests that name none; by default the word of the model, or DEFAULT_POLICY, with which each setting of a
+              request can be combined
     api_key   clients have to give it: "Authorization: Bearer KEY"
     hosts     names by which a client may call this server; None is any
     """
@@ -239,7 +240,7 @@ class Server:
         self,
         model: Model,
         *,
-        policy: str = DEFAULT_POLICY,
+        policy: str | None = None,
         slots: int = 16,
         waiting: int = 512,
         branches: int = 0,
@@ -248,6 +249,8 @@ class Server:
         hosts: list[str] | None = None,
         limits: Limits = Limits(),
     ) -> None:
+        word = _models.of_served(model) if policy is None else None
+        policy = policy if policy is not None else DEFAULT_POLICY if word is None else word.word
         self.model, self.policy, self.limits = model, policy, limits
         if api_key is not None and (not api_key.strip() or api_key != api_key.strip()):
             raise ValueError(f"api_key must be a text without space at its ends, got {api_key!r}; leave it out (and "
@@ -293,9 +296,10 @@ class Server:
 
     async def _page(self, request: Request) -> Response:
         page = PAGE.read_text(encoding="utf-8").replace("/*COLOURS*/", COLOURS.read_text(encoding="utf-8"))
+        numbers = _models.of_policy(self.policy) or self.model
         given = json.dumps({
-            "model": self.model.name, "policy": self.policy, "length": self.model.answer_length,
-            "block_length": min(self.model.block_length, self.model.answer_length), "key": self._key is not None,
+            "model": self.model.name, "policy": self.policy, "length": numbers.answer_length,
+            "block_length": min(numbers.block_length or numbers.answer_length, numbers.answer_length), "key": self._key is not None,
         }).replace("<", "\\u003c")
         return HTMLResponse(page.replace("/*SETTINGS*/null", given), headers=_SECURITY)
 
@@ -375,14 +379,14 @@ class Server:
     async def _constraint(self, asked: Asked, client: Hashable) -> Any:
         if asked.language is None:
             return None
-        kind, value = asked.language
-        field = {"regex": "regex", "tools": "tools"}.get(kind, "response_format")
-        make: Callable[[], Any] = {
-            "json_schema": lambda: constraints.json_schema(value, self._words),
-            "json_object": lambda: constraints.json_object(self._words),
-            "regex": lambda: constraints.regex(value, self._words),
-            "tools": lambda: value.language(self._words),
-        }[kind]
+        kind, value, field = asked.language.kind, asked.language.of, asked.language.field
+        options = {}
+        if kind in ("json", "structural_tag"):  # a power of 2, as results are kept by it
+            options["longest"] = 1 << (asked.length * self.batch.longest_token).bit_length()
+
+        def make() -> Any:
+            return value.language(self._words) if kind == "tools" else constraints.KINDS[kind](value, self._words, **options)
+
         try:
             made = await self._compilers.run(make, client)
             if kind == "tools" and made.shortest > asked.length:
@@ -480,7 +484,7 @@ class _Shape:
     def calls(self) -> Calls | None:
         """What reads the calls of an answer that may have some."""
         language = self._asked.language
-        return Calls(language[1].form) if language is not None and language[0] == "tools" else None
+        return Calls(language.of.form) if language is not None and language.kind == "tools" else None
 
     @staticmethod
     def _finish(calls: Calls, reason: str | None) -> str | None:
@@ -689,7 +693,8 @@ class _Answers(_Submitted):
     def _made(self, changed: Callable[[], None]) -> list[Job]:
         asked = self._asked
         return [
-            Job(prompt, asked.length, asked.policy, block_length=asked.block_length, seed=asked.seed, sequence=i,
+            Job(prompt, asked.length, asked.policy, beyond=0 if asked.word is None else
+                asked.word.length(len(prompt), asked.length) - len(prompt) - asked.length, block_length=asked.block_length, seed=asked.seed, sequence=i,
                 constraint=self._constraint, stop=asked.stop, canvas=asked.canvas,
                 alternatives=asked.alternatives, edits=asked.edits, client=self._client, changed=changed)
             for prompt in asked.prompts for i in range(asked.choices)

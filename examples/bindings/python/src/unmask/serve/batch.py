@@ -15,7 +15,7 @@ from typing import Any, Callable, Hashable, Iterator, Sequence
 import numpy as np
 
 from .. import _text
-from .._unmask import Constraint, Ending, Outcome, Report, Request, Session
+from .._unmask import Constraint, Ending, Field, Outcome, Report, Request, Session
 from .edits import Edits
 from .metrics import Passes
 from .models import GivenUp, Model
@@ -115,6 +115,7 @@ class _Stop:
 class Job:
     """One answer. `view` is replaced after each pass by the thread of the batch, which then calls `changed`.
 
+    beyond  positions that are decoded right of the answer, in its last block or for what a policy reads there
     answer  its tokens, with the mask token where they are to be decided; None: all are
     read    is called with the rows of the first pass, and the logits of these rows; the answer then ends
     client  who asked for it: clients share places and passes equally
@@ -127,6 +128,7 @@ class Job:
         policy: str,
         *,
         block_length: int,
+        beyond: int = 0,
         seed: int = 0,
         sequence: int = 0,
         constraint: Constraint | None = None,
@@ -139,7 +141,7 @@ class Job:
         client: Hashable = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.prompt, self.length, self.policy = list(prompt), length, policy
+        self.prompt, self.length, self.policy, self.beyond = list(prompt), length, policy, beyond
         self.block_length, self.seed, self.sequence = block_length, seed, sequence
         self.constraint, self.canvas, self.changed = constraint, canvas, changed
         self.alternatives, self.edits, self.client = alternatives, edits, client
@@ -155,10 +157,11 @@ class Job:
         self._read = 0
         self._end_of_text: str | None = None  # why no more text follows
         self._stops = [_Stop(text) for text in stop]
-        self._passes = [0] * length
-        self._masked = frozenset(range(length))  # before the last pass
+        self._passes = [0] * (length + beyond)
+        self._masked = frozenset(range(length + beyond))  # before the last pass
         self._holds = _text.rewrites(policy)
         self._whole_block = [given["whole_block"] for name, given in _text.parts(policy) if name == "stop_at_eos"]
+        self._aligned = any(given.get("aligned") for _, given in _text.parts(policy))  # blocks begin at multiples
         self._spoken: list[tuple[int, int]] = []  # of each token of the text: its position, where its text begins
         self._probable: dict[int, Probable] = {}
 
@@ -184,7 +187,7 @@ class Job:
             self._note(session, slot)
         over = report.end != Ending.running
         tokens = self._tokens[first:]
-        prefix = min(report.committed_prefix, report.answer_end) - first
+        prefix = min(report.committed_prefix - first, report.answer_end - first, self.length)
         if over:  # an end may write EOS tokens to positions that were never decided
             undecided = self._masked.difference(c.position - first for c in session.committed(slot))
             prefix = min([prefix, *undecided])
@@ -223,8 +226,8 @@ class Job:
         at = next((i for i, token in enumerate(tokens[:prefix].tolist()) if token in ends), None)
         if at is None or not all(self._whole_block):
             return at is not None
-        block = min(self.block_length, self.length)
-        return model.mask_token not in tokens[at - at % block :][:block]
+        start = at - (at + len(self.prompt) * self._aligned) % self.block_length
+        return model.mask_token not in tokens[max(0, start) : start + self.block_length]
 
     def _extend(self, tokens: Any, until: int, model: Model, ends: frozenset[int]) -> None:
         while self._read < until and self._end_of_text is None:
@@ -267,7 +270,8 @@ class Job:
             (c.position - first, c.token, c.confidence) for c in session.candidates(slot)
             if c.outcome in _PROPOSED and c.position - first in masked
         ]
-        return Canvas(tokens.tolist(), list(self._passes), proposed, prefix)
+        proposed = [one for one in proposed if one[0] < self.length]
+        return Canvas(tokens[: self.length].tolist(), self._passes[: self.length], proposed, prefix)
 
 
 class Batch:
@@ -432,7 +436,7 @@ class Batch:
         return min(may, key=lambda job: has[job.client], default=None)
 
     def _start(self, slot: int, job: Job) -> None:
-        answer = [self.model.mask_token] * job.length if job.answer is None else list(job.answer)
+        answer = [self.model.mask_token] * (job.length + job.beyond) if job.answer is None else list(job.answer)
         job._tokens = np.array(job.prompt + answer, dtype=np.int32)
         editable = None
         if job.answer is not None:
@@ -443,12 +447,12 @@ class Batch:
                 slot,
                 job._tokens,
                 prompt_length=len(job.prompt),
-                block_length=min(job.block_length, job.length),
+                block_length=job.block_length,
                 seed=job.seed,
                 sequence=job.sequence,
                 policy=job.policy,
                 editable=editable,
-                constraint=job.constraint,
+                constraint=Field(job.constraint, 0, job.length) if job.constraint is not None and job.beyond else job.constraint,
                 soft_tokens=job.alternatives or 0,
             )
             job.tell(started=True)

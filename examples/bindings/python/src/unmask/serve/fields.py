@@ -8,7 +8,7 @@ import json
 import secrets
 from typing import Any, Iterator, NoReturn, Sequence
 
-from .. import _settings, _text, decisions
+from .. import _models, _settings, _text, constraints, decisions
 from .._refused import RefusedAt
 from .._unmask import requirements
 from .batch import Batch
@@ -20,7 +20,8 @@ MOST_CHOICES = 16
 MOST_STOPS = 4
 MOST_STOP = 1024  # characters
 MOST_POLICY = 4096
-MOST_REGEX = 1 << 16
+MOST_TEXT = 1 << 16  # characters of an expression and a grammar
+MOST_CHOICE = 1 << 14  # bytes of the choices of an answer
 MOST_NAME = 100  # characters of a field's name
 MOST_MESSAGE = 1000
 MOST_ALTERNATIVES = 20
@@ -62,10 +63,20 @@ class Refused(Exception):
 
 
 @dataclasses.dataclass
+class Language:
+    """What an answer is: one of constraints.KINDS, or tools."""
+
+    kind: str
+    of: Any
+    field: str
+
+
+@dataclasses.dataclass
 class Asked:
     """A request for answers, checked."""
 
     prompts: list[list[int]]
+    word: Any  # the model whose word the policy has, or None
     choices: int  # for each prompt
     length: int
     length_field: str
@@ -78,7 +89,7 @@ class Asked:
     include_usage: bool
     canvas: bool
     alternatives: int | None  # of each token, with its log-probability; None: neither
-    language: tuple[str, Any] | None  # "json_schema", "json_object", "regex" or "tools", and what of
+    language: Language | None
 
 
 def parsed(body: bytes, most_values: int) -> dict[str, Any]:
@@ -108,6 +119,14 @@ def read(
         raise Refused(f"there is no field {_shown(long)}", long)
     model, fields = batch.model, _Fields(body)
     _check_model(fields, model)
+    own = fields.text("policy", policy)
+    if len(own) > MOST_POLICY:
+        raise Refused(f"policy must have at most {MOST_POLICY} characters, got {len(own)}", "policy")
+    try:
+        batch.check(own)
+    except ValueError as error:
+        raise Refused(str(error), "policy") from None
+    word = _models.of_policy(own)
     param = "max_completion_tokens" if fields.has("max_completion_tokens") else "max_tokens"
     choice = _tool_choice(fields, model) if chat else None
     prompts = (_messages(fields.take("messages"), choice, batch, param) if chat
@@ -119,28 +138,25 @@ def read(
 
     longest = max(map(len, prompts))
     room = model.context - longest
+    while word is not None and room > 0 and word.length(longest, room) > model.context:
+        room -= 1
     if room < 1:
         raise _no_room(longest, model, param)
-    length = fields.integer(param, min(model.answer_length, room), 1)
+    length = fields.integer(param, min(model.answer_length if word is None else word.answer_length, room), 1)
     if fields.has("max_tokens"):
         raise Refused("max_tokens must not be given with max_completion_tokens", "max_tokens")
     if length > room:
         raise Refused(f"{param} must be at most {room}: the prompt has {longest} tokens and the model a context of "
                       f"{model.context}, got {_shown(length)}", param, code="context_length_exceeded")
 
-    own = fields.text("policy", policy)
-    if len(own) > MOST_POLICY:
-        raise Refused(f"policy must have at most {MOST_POLICY} characters, got {len(own)}", "policy")
+    whole = longest + length if word is None else word.length(longest, length)
     given = {key: _setting(fields.take(key), key) for key in _SETTINGS}
-    try:
-        batch.check(own)
-    except ValueError as error:
-        raise Refused(str(error), "policy") from None
-    block = fields.integer("block_length", min(model.block_length, length), 1, length)
+    usual = min(model.block_length, length) if word is None else word.block_length or length
+    block = fields.integer("block_length", usual, 1, max(usual, length))
     try:
         text, edits = _with_settings(own, given, longest + length, model)
         needed = requirements(
-            text, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token, length=longest + length,
+            text, vocab=model.vocab, mask_token=model.mask_token, eos_token=model.eos_token, length=whole,
             prompt_length=longest, block_length=block, branches=batch.branches, files=False)
     except ValueError as error:
         named = [key for key in _SETTINGS if given[key] is not None and str(error).startswith(key)]
@@ -156,6 +172,7 @@ def read(
 
     asked = Asked(
         prompts=prompts,
+        word=word,
         choices=fields.integer("n", 1, 1, MOST_CHOICES),
         length=length,
         length_field=param,
@@ -168,13 +185,13 @@ def read(
         include_usage=_stream_options(fields.take("stream_options")),
         canvas=fields.boolean("canvas"),
         alternatives=_alternatives(fields, chat),
-        language=_language(fields.take("response_format"), fields.take("regex")),
+        language=_language(fields),
     )
     if choice is not None:
         if asked.language is not None:
-            other = "regex" if asked.language[0] == "regex" else "response_format"
+            other = asked.language.field.split(".")[0]
             raise Refused(f"{other} must not be given with tools that may be called: set tool_choice to \"none\"", other)
-        asked.language = "tools", choice
+        asked.language = Language("tools", choice, "tools")
     if asked.alternatives is not None and asked.stream:
         raise Refused("logprobs must not be given with stream: they come with the whole answer", "logprobs")
     if asked.canvas and not asked.stream:
@@ -548,27 +565,80 @@ def _alternatives(fields: _Fields, chat: bool) -> int | None:
     return count if wanted else None
 
 
-def _language(given: Any, regex: Any) -> tuple[str, Any] | None:
-    if regex is not None and not isinstance(regex, str):
-        raise Refused(f"regex must be a string, got {_shown(regex)}", "regex")
-    if regex is not None and len(regex) > MOST_REGEX:
-        raise Refused(f"regex must have at most {MOST_REGEX} characters, got {len(regex)}", "regex")
+# Fields of other servers that say what an answer is, and their kinds.
+_LANGUAGES = {
+    "regex": "regex",  # of SGLang
+    "ebnf": "grammar",
+    "grammar": "grammar",  # of llama.cpp
+    "json_schema": "json",
+    "guided_json": "json",  # of older versions of vLLM
+    "guided_regex": "regex",
+    "guided_choice": "choice",
+    "guided_grammar": "grammar",
+}
+
+
+def _language(fields: _Fields) -> Language | None:
+    """The field that says what the answer is; None: any text."""
+    formatted, structured = _response_format(fields.take("response_format")), _structured(fields.take("structured_outputs"))
+    given = [l for l in (formatted, structured) if l is not None]
+    given += [Language(kind, fields.take(name), name) for name, kind in _LANGUAGES.items() if fields.has(name)]
+    if len(given) > 1:
+        first, second = (l.field.split(".")[0] for l in given[:2])
+        raise Refused(f"{second} must not be given with {first}: both say what the answer is", second)
+    for language in given:
+        _check_language(language)
+    return given[0] if given else None
+
+
+def _check_language(language: Language) -> None:
+    kind, value, field = language.kind, language.of, language.field
+    if kind in ("regex", "grammar"):
+        if not isinstance(value, str):
+            raise Refused(f"{field} must be a string, got {_shown(value)}", field)
+        if len(value) > MOST_TEXT:
+            raise Refused(f"{field} must have at most {MOST_TEXT} characters, got {len(value)}", field)
+    elif kind == "choice":
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            raise Refused(f"{field} must be a list of strings, at least one, got {_shown(value)}", field)
+        if (size := sum(len(v.encode()) for v in value)) > MOST_CHOICE:
+            raise Refused(f"{field} must have at most {MOST_CHOICE} bytes together, got {size}", field)
+    elif kind == "json_object" and field == "structured_outputs.json_object" and value is not True:
+        raise Refused(f"{field} must be true, got {_shown(value)}", field)
+    elif kind in ("json", "structural_tag") and not isinstance(value, (dict, str)):
+        raise Refused(f"{field} must be an object, or its JSON as a string, got {_shown(value)}", field)
+
+
+def _response_format(given: Any) -> Language | None:
+    """That of OpenAI, and of SGLang and vLLM."""
     kind = "text" if given is None else given.get("type") if isinstance(given, dict) else None
-    if kind not in ("text", "json_object", "json_schema"):
-        raise Refused("response_format must be an object of type text, json_object or json_schema, "
+    if kind not in ("text", "json_object", "json_schema", "structural_tag"):
+        raise Refused("response_format must be an object of type text, json_object, json_schema or structural_tag, "
                       f"got {_shown(given)}", "response_format")
-    if kind == "text":
-        return None if regex is None else ("regex", regex)
-    if regex is not None:
-        raise Refused("regex must not be given with response_format", "regex")
-    if kind == "json_object":
-        return kind, None
+    if kind == "structural_tag":
+        return Language(kind, given, "response_format")
+    if kind != "json_schema":
+        return None if kind == "text" else Language(kind, None, "response_format")
     schema = given.get("json_schema")
     schema = schema.get("schema") if isinstance(schema, dict) else None
     if not isinstance(schema, dict):
         raise Refused(f"response_format.json_schema.schema must be an object, got {_shown(schema)}",
                       "response_format.json_schema.schema")
-    return kind, schema
+    return Language("json", schema, "response_format")
+
+
+def _structured(given: Any) -> Language | None:
+    """`structured_outputs` of vLLM."""
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise Refused(f"structured_outputs must be an object, got {_shown(given)}", "structured_outputs")
+    asked = {name: value for name, value in given.items() if value not in (None, False)}
+    if len(asked) != 1 or not set(asked) <= set(constraints.KINDS):
+        raise Refused(f"structured_outputs must have one of {', '.join(constraints.KINDS)}, and no other, got {_shown(given)}",
+                      "structured_outputs")
+    (kind, value), = asked.items()
+    return Language(kind, value, f"structured_outputs.{kind}")
 
 
 def _sent(text: str, most: int) -> str:

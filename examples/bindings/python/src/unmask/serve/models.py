@@ -38,6 +38,9 @@ class Model(Protocol):
     #     A model that has it is given a function before each call. forward() asks it every few milliseconds; once it
     #     returns True, forward() raises GivenUp, and is called again later. The first pass of a new answer then waits
     #     for no call to end.
+    # config: Any = None
+    #     Its `model_type`, and the name of its checkpoint as `_name_or_path`, find the word of the model, which is then the
+    #     policy of requests that name none.
     # encode_text(text: str) -> list[int]
     #     The tokens of a text inside a prompt. Without it: those of encode(text), without those of encode("") in front.
     # chat_template: str | None = None

@@ -44,17 +44,6 @@ def joined(stashes: list[Any]) -> Any:
     return _concat_logprob_stashes(there, np.cumsum([0, *sizes[:-1]]).tolist()) if there else None
 
 
-KINDS: dict[str, Callable[..., Constraint]] = {
-    "json": constraints.json_schema,
-    "regex": constraints.regex,
-    "choice": constraints.choice,
-    "json_object": lambda _, words: constraints.json_object(words),
-    "grammar": constraints.grammar,
-    "structural_tag": constraints.structural_tag,
-}
-"""Kinds of `unmask_constraint`, which are those of vLLM's structured outputs."""
-
-
 def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: int | None) -> Constraint:
     """The language that `unmask_constraint` of a request describes, a dict or its JSON. Raises ValueError and TypeError."""
     given = wanted
@@ -63,12 +52,12 @@ def language_of(wanted: Any, words: Callable[[], Vocabulary] | None, eos_token: 
             given = json.loads(wanted)
         except (ValueError, RecursionError):
             pass
-    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in KINDS:
-        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(KINDS)}, or its JSON, got {wanted!r:.200}")
+    if not isinstance(given, dict) or len(given) != 1 or next(iter(given)) not in constraints.KINDS:
+        raise ValueError(f"unmask_constraint must be a dict with one of {', '.join(constraints.KINDS)}, or its JSON, got {wanted!r:.200}")
     if words is None or eos_token is None:
         raise ValueError("unmask_constraint needs a tokenizer and an EOS token")
     kind, value = next(iter(given.items()))
-    return KINDS[kind](value, words())
+    return constraints.KINDS[kind](value, words())
 
 
 def words_of(model_config: Any, mask_token: int, eos_token: int | None, generation_config: Any) -> Vocabulary:

@@ -25,7 +25,7 @@ def register() -> None:
 
 def constraint_of(wanted: Any) -> dict[str, Any]:
     """StructuredOutputsParams as `unmask_constraint`. Errors: VLLMValidationError, which is status 400."""
-    from ._requests import KINDS
+    from ..constraints import KINDS
 
     kind = next((kind for kind in KINDS if getattr(wanted, kind) not in (None, False)), None)
     if kind is None:
