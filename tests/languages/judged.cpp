@@ -257,10 +257,10 @@ int main() {
     std::string match;
     for (int i = 0; i < texts; ++i) {
       const std::string text = read_text();
-      match += !got                                                           ? '0'
-               : got.bytes.accepts(text)                                      ? '1'
+      match += !got                                                       ? '0'
+               : got.bytes.accepts(text)                                  ? '1'
                : kind == "schema" && any_order(got.bytes, text).accepts() ? 'o'
-                                                                              : '0';
+                                                                          : '0';
     }
     std::ostringstream out;
     out << "{\"ms\":" << took;

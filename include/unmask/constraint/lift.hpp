@@ -14,7 +14,11 @@ namespace UNMASK_NAMESPACE {
 /// millions of states.
 struct constraint_limits {
   /// Most states of the automaton over tokens.
-  std::uint32_t states = 4096;
+  std::uint32_t states = 65'536;
+  /// Most of them between tokens whose rows differ by more than a distance, as those of a counted
+  /// string (maxLength) do not, but for its last characters. Each costs a walk through the
+  /// vocabulary, about 0.3 ms for 150,000 tokens.
+  std::uint32_t rows = 4096;
   /// Bytes of the memory of sets and masks that all sequences of a constraint share, besides the
   /// automaton. Allocated once; a start allocates more if its sequence and those that run need
   /// more sets than there is room for, two for each position.
@@ -33,12 +37,12 @@ struct token_transition {
 namespace detail::constraints {
 
 /// Lifts the smallest automaton of the same language to the tokens of a vocabulary. Errors:
-/// std::invalid_argument for a malformed automaton, one with too many states, and one of which no
-/// string can be written. Cost: O(states * nodes of the trie that are alive there), 0.3 to 1 s for
-/// 1,200 states and 150,000 tokens.
+/// std::invalid_argument for a malformed automaton, one with too many states or rows, and one of
+/// which no string can be written. Cost: O(rows * nodes of the trie that are alive there), 0.3 to
+/// 1 s for 1,200 rows and 150,000 tokens; and O(states * bytes of the longest token).
 [[nodiscard]] UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
                                                   const vocabulary_data& words,
-                                                  std::uint32_t most_states);
+                                                  const constraint_limits& limits);
 
 /// The automaton of a list of transitions. Those of EOS tokens are replaced by the library's.
 [[nodiscard]] UNMASK_LIBRARY token_automaton

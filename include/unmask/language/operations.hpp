@@ -97,8 +97,8 @@ class lists_of_numbers {
   }
   [[nodiscard]] std::size_t place(std::size_t at) const { return at & (table_.size() - 1); }
   void grow() {
-    const std::vector<entry> old = std::exchange(
-        table_, std::vector<entry>(table_.empty() ? 64 : 2 * table_.size()));
+    const std::vector<entry> old =
+        std::exchange(table_, std::vector<entry>(table_.empty() ? 64 : 2 * table_.size()));
     for (const entry& e : old) {
       std::size_t at = place(e.hash);
       while (e.index != dead_state && table_[at].index != dead_state) {

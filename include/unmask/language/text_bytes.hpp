@@ -216,7 +216,7 @@ class text_bytes {
   bool has_unicode_escapes_;
   std::uint32_t end_ = dead_state;
   automaton bytes_;
-  std::size_t count_ = 0;  // of runs
+  std::size_t count_ = 0;              // of runs
   lists_of_numbers known_;             // runs of states
   std::vector<std::uint32_t> states_;  // that have them
   std::vector<std::uint32_t> key_;
