@@ -193,7 +193,7 @@ class judge {
     // Masks alone: the tokens that are possible, by the tokens that stand.
     const auto pool = std::make_shared<set_pool>(
         std::make_shared<const unmask::detail::constraints::token_automaton>(
-            unmask::detail::constraints::lift(table.view(), vocabulary_->data(), 4096)),
+            unmask::detail::constraints::lift(table.view(), vocabulary_->data(), {})),
         unmask::constraint_limits{.bytes = 1 << 20});
     const std::vector<int> open(length_of_answer, unmask::no_token);
     unmask::detail::answer_start start;

@@ -140,7 +140,7 @@ int main(int count, char** arguments) {
     const unmask::byte_table table = unmask::read_byte_table(path);
     start = std::chrono::steady_clock::now();
     const auto automaton = std::make_shared<const unmask::detail::constraints::token_automaton>(
-        lift(table.view(), vocabulary.data(), 1 << 20));
+        lift(table.view(), vocabulary.data(), {.states = 1 << 20, .rows = 1 << 20}));
     const double lifted = microseconds_since(start) / 1e3;
     std::vector<double> warm;
     std::vector<double> cold;

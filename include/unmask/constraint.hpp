@@ -8,6 +8,7 @@
 #include <unmask/constraint/vocabulary.hpp>
 #include <unmask/core/constrained_field.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,13 +42,13 @@ class constraint final : public detail::any_constraint {
  public:
   /// Lifts an automaton over bytes to the tokens of a vocabulary.
   ///
-  /// Cost: up to a second for 1,200 states and 150,000 tokens.
+  /// Cost: up to a second for 1,200 rows that differ (constraint_limits::rows) and 150,000 tokens.
   /// Errors: std::invalid_argument if the automaton is malformed, has more states than
-  /// `limits.states`, or has no string that the tokens can write.
+  /// `limits.states` or more rows than `limits.rows`, or has no string that the tokens can write.
   constraint(const byte_automaton& bytes,
              const vocabulary& words,
              const constraint_limits& limits = {})
-      : constraint(detail::constraints::lift(bytes, words.data(), limits.states), limits) {}
+      : constraint(detail::constraints::lift(bytes, words.data(), limits), limits) {}
 
   /// A language given by transitions over tokens, such as those of an outlines-core Index.
   ///
@@ -70,10 +71,7 @@ class constraint final : public detail::any_constraint {
   /// Reads a file of write_byte_table() and lifts it. Errors: as for both.
   [[nodiscard]] static constraint
   read(const std::string& path, const vocabulary& words, const constraint_limits& limits = {}) {
-    const std::uint64_t most = std::uint64_t{4} * limits.states;
-    return {read_byte_table(path, most < 65536 ? 65536 : static_cast<std::uint32_t>(most)).view(),
-            words,
-            limits};
+    return {read_byte_table(path, std::max(limits.states, 65'536U)).view(), words, limits};
   }
 
   /// A constraint of the same language with separate memory, for sessions of another thread.

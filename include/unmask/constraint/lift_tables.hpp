@@ -5,6 +5,7 @@
 #include <unmask/constraint/minimal.hpp>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -18,10 +19,15 @@ struct column_hash {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 
-  void add(std::uint32_t from, std::uint32_t next) {
+  void add(std::uint32_t from, std::uint32_t next) { add(from, next, column_hash{0, 0}); }
+  void add(std::uint32_t from, std::uint32_t next, const column_hash& with) {
     const std::uint64_t pair = std::uint64_t{from} << 32U | next;
-    low += mixed_bits(pair + 0x9e3779b97f4a7c15U);
-    high += mixed_bits(~pair * 0xd1342543de82ef95U + 1);
+    low += mixed_bits((pair ^ with.low) + 0x9e3779b97f4a7c15U);
+    high += mixed_bits(~(pair ^ with.high) * 0xd1342543de82ef95U + 1);
+  }
+  void add(const column_hash& other) {
+    low += other.low;
+    high += other.high;
   }
   friend bool operator==(const column_hash&, const column_hash&) = default;
   friend auto operator<=>(const column_hash&, const column_hash&) = default;
@@ -114,7 +120,8 @@ inline byte_table trimmed(const byte_automaton& a) {
   return out;
 }
 
-// Walks the trie from a state: calls use(text, state after it) for each text that stays alive.
+// Walks the trie from a state: calls use(text, bytes of it) for each text that stays alive; `path`
+// has the state after each byte.
 void walk(const trie& t,
           const byte_table& a,
           std::uint32_t from,
@@ -131,10 +138,80 @@ void walk(const trie& t,
     }
     path[depth] = state;
     if (t.text[i] != trie::no_text) {
-      use(t.text[i], state);
+      use(t.text[i], depth);
     }
     ++i;
   }
+}
+
+// States that many states lead to, as the one behind the end of a counted string.
+inline std::vector<std::uint8_t> hubs_of(const byte_table& a) {
+  constexpr std::uint32_t many = 32;
+  std::vector<std::uint32_t> before(a.accepting.size(), 0);
+  std::vector<std::uint32_t> last(a.accepting.size(), dead_state);
+  for (std::size_t i = 0; i < a.next.size(); ++i) {
+    const std::uint32_t next = a.next[i];
+    const auto from = static_cast<std::uint32_t>(i / 256);
+    if (next != dead_state && last[next] != from) {
+      last[next] = from;
+      ++before[next];
+    }
+  }
+  std::vector<std::uint8_t> out;
+  for (const std::uint32_t count : before) {
+    out.push_back(count > many ? 1 : 0);
+  }
+  return out;
+}
+
+// The first of the states from which the same texts of at most so many bytes lead, each as far
+// ahead, as in strings whose characters are counted, or through the same hub; by hashes as those
+// of columns.
+inline std::vector<std::uint32_t>
+first_alike(const byte_table& a, const std::vector<std::uint8_t>& is_hub, std::size_t most_bytes) {
+  struct run {
+    std::uint32_t bytes;  // the first and the last
+    std::uint32_t next;
+  };
+  const auto states = static_cast<std::uint32_t>(a.accepting.size());
+  std::vector<run> runs;
+  std::vector<std::size_t> ends;
+  for (std::uint32_t q = 0; q < states; ++q) {
+    const std::uint32_t* const row = a.next.data() + 256 * std::size_t{q};
+    for (std::uint32_t b = 0; b < 256; ++b) {
+      const std::uint32_t first = b;
+      while (b < 255 && row[b + 1] == row[first]) {
+        ++b;
+      }
+      if (row[first] != dead_state) {
+        runs.push_back({first << 8U | b, row[first]});
+      }
+    }
+    ends.push_back(runs.size());
+  }
+  std::vector<column_hash> hash(states);
+  std::vector<column_hash> longer(states);
+  for (std::size_t bytes = 0; bytes < most_bytes; ++bytes) {
+    std::size_t at = 0;
+    for (std::uint32_t q = 0; q < states; ++q) {
+      longer[q] = {};
+      for (; at < ends[q]; ++at) {
+        const auto [by, next] = runs[at];
+        if (is_hub[next] != 0) {
+          longer[q].add(by, next);
+        } else {
+          longer[q].add(by | 1U << 16U, next - q, hash[next]);
+        }
+      }
+    }
+    hash.swap(longer);
+  }
+  std::map<column_hash, std::uint32_t> firsts;
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t q = 0; q < states; ++q) {
+    out.push_back(firsts.try_emplace(hash[q], q).first->second);
+  }
+  return out;
 }
 
 // The bytes of each of some texts, one after the other; `first` has the place of each.
@@ -180,34 +257,88 @@ inline std::vector<std::uint8_t> bytes_of_texts(const trie& t,
 
 UNMASK_LIBRARY token_automaton lift(const byte_automaton& bytes,
                                     const vocabulary_data& words,
-                                    std::uint32_t most_states) {
+                                    const constraint_limits& limits) {
   validate(bytes);
   byte_table a = trimmed(bytes);
   if (a.accepting.empty()) {
     message().add("constraint: the automaton accepts no string").refuse();
   }
-  if (a.accepting.size() / 4 > most_states) {  // too many to look for the smallest automaton
-    check_states(a.accepting.size(), most_states);
+  if (a.accepting.size() / 4 > limits.states) {  // too many to look for the smallest automaton
+    check_states(a.accepting.size(), limits.states);
   }
   a = minimal(a);
   const std::size_t states = a.accepting.size();
-  check_states(states + (words.ends.empty() ? 0 : 1), most_states);
+  check_states(states + (words.ends.empty() ? 0 : 1), limits.states);
   const trie& t = words.texts;
   std::vector<column_hash> columns(t.texts());
   std::vector<std::uint32_t> path(t.most_depth + 1);
+  const std::vector<std::uint8_t> is_hub = hubs_of(a);
+  const std::vector<std::uint32_t> first_of = first_alike(a, is_hub, t.most_depth);
+  struct alike {
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> between_tokens;
+    // States after tokens: whether they are reached through a hub, and else their distance.
+    std::map<std::pair<bool, std::uint32_t>, column_hash> targets;
+  };
+  std::vector<alike> kinds(states);
+  for (const std::uint32_t first : first_of) {
+    ++kinds[first].count;
+  }
+  std::uint32_t rows = 0;
+  // Walks from a state: calls use(text, target) with targets as above.
+  const auto walk_alike = [&](std::uint32_t from, const auto& use) {
+    walk(t, a, from, path, [&](std::uint32_t text, std::uint32_t depth) {
+      bool is_behind_hub = false;
+      for (std::uint32_t d = 1; d <= depth; ++d) {
+        is_behind_hub = is_behind_hub || is_hub[path[d]] != 0;
+      }
+      use(text, std::pair(is_behind_hub, is_behind_hub ? path[depth] : path[depth] - from));
+    });
+  };
   // States between tokens, in the order in which they are found.
   std::vector<std::uint32_t> queue{a.start};
   std::vector<std::uint8_t> is_found(states, 0);
   is_found[a.start] = 1;
+  const auto find = [&](std::uint32_t next) {
+    if (is_found[next] == 0) {
+      is_found[next] = 1;
+      queue.push_back(next);
+    }
+  };
   for (std::size_t i = 0; i < queue.size(); ++i) {
     const std::uint32_t from = queue[i];
-    walk(t, a, from, path, [&](std::uint32_t text, std::uint32_t next) {
-      columns[text].add(from, next);
-      if (is_found[next] == 0) {
-        is_found[next] = 1;
-        queue.push_back(next);
-      }
-    });
+    alike& of = kinds[first_of[from]];
+    if (of.between_tokens.empty() && ++rows > limits.rows) {
+      message()
+          .add("constraint has over ")
+          .add(limits.rows)
+          .add(" states whose rows differ by more than a distance, the limit "
+               "constraint_limits::rows: allow less, or raise it")
+          .refuse();
+    }
+    if (of.count == 1) {
+      walk(t, a, from, path, [&](std::uint32_t text, std::uint32_t depth) {
+        columns[text].add(from, path[depth]);
+        find(path[depth]);
+      });
+      continue;
+    }
+    if (of.between_tokens.empty()) {
+      walk_alike(from, [&](std::uint32_t, const auto& target) { of.targets.try_emplace(target); });
+    }
+    of.between_tokens.push_back(from);
+    for (auto& [target, column] : of.targets) {
+      const std::uint32_t next = target.first ? target.second : from + target.second;
+      column.add(from, next);
+      find(next);
+    }
+  }
+  for (const alike& of : kinds) {
+    if (!of.between_tokens.empty()) {
+      walk_alike(of.between_tokens[0], [&](std::uint32_t text, const auto& target) {
+        columns[text].add(of.targets.find(target)->second);
+      });
+    }
   }
   std::sort(queue.begin(), queue.end());
   raw_automaton raw;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -119,30 +118,33 @@ class look_around {
                                   std::uint32_t final,
                                   std::uint32_t any,
                                   const numbers& behind) {
-    const std::vector<std::uint8_t> leads_to_look = before_looks(n);
+    const nfa::moves of = n.by_state();
+    const std::vector<std::uint8_t> leads_to_look = before_looks(n.size(), of);
     nfa out(left_);
     const std::uint32_t out_final = out.add();
     std::uint32_t out_any = dead_state;
-    std::unordered_map<numbers, std::uint32_t, hash_of_numbers> names;
+    lists_of_numbers names;
+    numbers states;  // of `out`, by their names
     std::deque<std::pair<state, std::uint32_t>> todo;
+    numbers key;
     const auto name_of = [&](state s) {
       if (leads_to_look[s.at] == 0) {
         s.behind.clear();
       }
-      numbers key{s.at, static_cast<std::uint32_t>(s.behind.size())};
+      key.assign({s.at, static_cast<std::uint32_t>(s.behind.size())});
       key.insert(key.end(), s.behind.begin(), s.behind.end());
       key.insert(key.end(), s.to_fulfil.begin(), s.to_fulfil.end());
       left_.spend(8 * key.size());
-      const auto [found, is_new] = names.try_emplace(std::move(key), 0U);
+      const auto [name, is_new] = names.add(key);
       if (is_new) {
-        found->second = out.add();
-        left_.check_positions(members_ += found->first.size());
+        states.push_back(out.add());
+        left_.check_positions(members_ += key.size() + 3);  // each has some 150 bytes more
         if (s.at == any && s.to_fulfil.empty()) {
-          out_any = found->second;
+          out_any = states[name];
         }
-        todo.emplace_back(std::move(s), found->second);
+        todo.emplace_back(std::move(s), states[name]);
       }
-      return found->second;
+      return states[name];
     };
     const std::uint32_t out_start = name_of({start, behind, {}});
     for (; !todo.empty(); todo.pop_front()) {
@@ -151,7 +153,7 @@ class look_around {
       if (s.at == final && is_fulfilled(s.to_fulfil)) {
         out.link(here, out_final);
       }
-      for (const nfa::free_move& m : n.free_moves(s.at)) {
+      for (const auto& [from, m] : of.free[s.at]) {
         const auto condition = static_cast<std::uint32_t>(m.where);
         state then{m.to, s.behind, s.to_fulfil};
         if (condition < first_look) {
@@ -160,7 +162,7 @@ class look_around {
           out.link(here, name_of(std::move(then)));
         }
       }
-      for (const run& r : n.runs(s.at)) {
+      for (const auto& [from, r] : of.runs[s.at]) {
         for (std::uint32_t first = r.first; first <= r.last;) {
           std::uint32_t last = r.last;
           state then{r.next, {}, {}};
@@ -223,16 +225,17 @@ class look_around {
     return true;
   }
   // States from which a look is reached.
-  [[nodiscard]] std::vector<std::uint8_t> before_looks(const nfa& n) const {
-    std::vector<numbers> into(n.size());
-    std::vector<std::uint8_t> is_before(n.size(), 0);
+  [[nodiscard]] std::vector<std::uint8_t> before_looks(std::size_t states,
+                                                       const nfa::moves& of) const {
+    std::vector<numbers> into(states);
+    std::vector<std::uint8_t> is_before(states, 0);
     numbers todo;
-    for (std::uint32_t s = 0; s < n.size(); ++s) {
-      left_.spend(n.runs(s).size() + n.free_moves(s).size() + 1);
-      for (const run& r : n.runs(s)) {
+    for (std::uint32_t s = 0; s < states; ++s) {
+      left_.spend(of.runs[s].size() + of.free[s].size() + 1);
+      for (const auto& [from, r] : of.runs[s]) {
         into[r.next].push_back(s);
       }
-      for (const nfa::free_move& m : n.free_moves(s)) {
+      for (const auto& [from, m] : of.free[s]) {
         into[m.to].push_back(s);
         if (static_cast<std::uint32_t>(m.where) >= first_look && is_before[s] == 0) {
           is_before[s] = 1;

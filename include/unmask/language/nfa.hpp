@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <unordered_map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,29 +31,47 @@ class nfa {
     std::uint32_t to;
     place_in_text where;
   };
+  /// What leads away from each state, in the order in which it was added.
+  struct moves {
+    struct by_run {
+      std::uint32_t from;
+      run by;
+    };
+    struct by_nothing {
+      std::uint32_t from;
+      free_move by;
+    };
+
+    grouped<by_run> runs;
+    grouped<by_nothing> free;
+  };
 
   explicit nfa(budget& left)
       : left_(&left) {}
 
-  [[nodiscard]] std::size_t size() const { return runs_.size(); }
-  [[nodiscard]] const std::vector<run>& runs(std::uint32_t s) const { return runs_[s]; }
-  [[nodiscard]] const std::vector<free_move>& free_moves(std::uint32_t s) const { return free_[s]; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// States of the largest automaton that was put in.
+  [[nodiscard]] std::size_t largest() const { return largest_; }
+  /// The moves by states. Cost: O(states + moves).
+  [[nodiscard]] moves by_state() const {
+    left_->spend(2 * (size_ + runs_.size() + free_.size()));
+    return {{size_, runs_, [](const moves::by_run& m) { return m.from; }},
+            {size_, free_, [](const moves::by_nothing& m) { return m.from; }}};
+  }
 
   /// A new state.
   std::uint32_t add() {
-    runs_.emplace_back();
-    free_.emplace_back();
-    left_->check_positions(++count_);
-    return static_cast<std::uint32_t>(runs_.size() - 1);
+    left_->check_positions(++size_ + runs_.size());
+    return size_ - 1;
   }
   /// A move without a symbol.
   void link(std::uint32_t from, std::uint32_t to, place_in_text where = place_in_text::anywhere) {
-    free_[from].push_back({to, where});
+    free_.push_back({from, {to, where}});
   }
   /// A move by the symbols first .. last.
   void arc(std::uint32_t from, std::uint32_t first, std::uint32_t last, std::uint32_t to) {
-    runs_[from].push_back({first, last, to});
-    left_->check_positions(++count_);
+    runs_.push_back({from, {first, last, to}});
+    left_->check_positions(size_ + runs_.size());
   }
   /// A move by every code point.
   void any_code(std::uint32_t from, std::uint32_t to) {
@@ -63,17 +81,15 @@ class nfa {
   }
   /// A copy of an automaton between two states.
   void put(const automaton& a, std::uint32_t from, std::uint32_t to) {
-    const auto base = static_cast<std::uint32_t>(runs_.size());
+    const std::uint32_t base = size_;
+    largest_ = std::max(largest_, a.states());
     for (std::uint32_t s = 0; s < a.states(); ++s) {
-      std::vector<run>& runs = runs_[add()];
-      left_->spend(a.runs[s].size());
-      left_->check_positions(count_ += a.runs[s].size());
-      runs.reserve(a.runs[s].size());
+      const std::uint32_t here = add();
       for (const run& r : a.runs[s]) {
-        runs.push_back({r.first, r.last, r.next + base});
+        arc(here, r.first, r.last, r.next + base);
       }
       if (a.accepting[s] != 0) {
-        link(base + s, to);
+        link(here, to);
       }
     }
     if (!a.empty()) {
@@ -92,9 +108,10 @@ class nfa {
   }
 
  private:
-  std::vector<std::vector<run>> runs_;
-  std::vector<std::vector<free_move>> free_;
-  std::size_t count_ = 0;  // of states and runs
+  std::vector<moves::by_run> runs_;
+  std::vector<moves::by_nothing> free_;
+  std::uint32_t size_ = 0;
+  std::size_t largest_ = 0;
   budget* left_;
 };
 
@@ -106,7 +123,7 @@ class nfa {
 class determiniser {
  public:
   determiniser(const nfa& n, std::uint32_t final, budget& left, std::uint32_t any)
-      : n_(n)
+      : n_(n.by_state())
       , left_(left)
       , final_(final)
       , any_(any)
@@ -117,7 +134,7 @@ class determiniser {
       , ends_(n.size(), 0) {
     bool has_end = false;
     for (std::uint32_t s = 0; s < n.size(); ++s) {
-      for (const nfa::free_move& m : n.free_moves(s)) {
+      for (const auto& [from, m] : n_.free[s]) {
         has_end = has_end || m.where == place_in_text::at_end;
       }
     }
@@ -131,7 +148,7 @@ class determiniser {
     std::vector<std::uint32_t> set;
     bool is_accepting = false;
     walk(start, at_start, [&](std::uint32_t q) {
-      if (!n_.runs(q).empty()) {
+      if (!n_.runs[q].empty()) {
         set.push_back(q);
       }
     });
@@ -141,8 +158,7 @@ class determiniser {
     }
     name_of(set);
     for (std::uint32_t s = 0; s < out_.states(); ++s) {
-      const auto begin = sets_.begin() + static_cast<std::ptrdiff_t>(s == 0 ? 0 : set_ends_[s - 1]);
-      set.assign(begin, sets_.begin() + static_cast<std::ptrdiff_t>(set_ends_[s]));
+      set.assign(sets_[s].begin(), sets_[s].end());
       out_.runs[s] = runs_of(set);
       left_.check_positions(members_ += out_.runs[s].size());
     }
@@ -162,9 +178,9 @@ class determiniser {
     while (!todo_.empty()) {
       const std::uint32_t q = todo_.back();
       todo_.pop_back();
-      left_.spend(n_.free_moves(q).size() + 1);
+      left_.spend(n_.free[q].size() + 1);
       use(q);
-      for (const nfa::free_move& m : n_.free_moves(q)) {
+      for (const auto& [past, m] : n_.free[q]) {
         if ((static_cast<unsigned>(m.where) & ~place) == 0 && stamp_[m.to] != now_) {
           stamp_[m.to] = now_;
           todo_.push_back(m.to);
@@ -178,7 +194,7 @@ class determiniser {
       begin = static_cast<std::uint32_t>(closed_.size());
       bool is_end = false;
       walk(s, 0, [&](std::uint32_t q) {
-        if (!n_.runs(q).empty()) {
+        if (!n_.runs[q].empty()) {
           closed_.push_back(q);
         }
         is_end = is_end || ends_[q] != 0;
@@ -197,23 +213,28 @@ class determiniser {
     if (any_ != dead_state && std::binary_search(set.begin(), set.end(), any_)) {
       set = {std::min(any_, final_), std::max(any_, final_)};
     }
-    std::uint32_t& name =
-        set.size() == 1 ? alone_[set[0]] : names_.try_emplace(set, dead_state).first->second;
-    if (name == dead_state) {
-      name = static_cast<std::uint32_t>(out_.states());
+    std::uint32_t name = dead_state;
+    bool is_new = true;
+    if (set.size() != 1) {
+      std::tie(name, is_new) = sets_.add(set);
+    } else if (alone_[set[0]] == dead_state) {
+      name = alone_[set[0]] = static_cast<std::uint32_t>(sets_.size());
+      sets_.append(set);
+    } else {
+      return alone_[set[0]];
+    }
+    if (is_new) {
       add_state(out_, std::binary_search(set.begin(), set.end(), final_));
       left_.check_states(out_.states());
       left_.check_positions(members_ += set.size());
-      sets_.insert(sets_.end(), set.begin(), set.end());
-      set_ends_.push_back(sets_.size());
     }
     return name;
   }
   // The state after all of `targets`, sorted.
   std::uint32_t state_after(const numbers& targets) {
-    const auto found = by_targets_.find(targets);
-    if (found != by_targets_.end()) {
-      return found->second;
+    const auto [index, is_new] = targets_.add(targets);
+    if (!is_new) {
+      return after_targets_[index];
     }
     set_.clear();
     for (const std::uint32_t t : targets) {
@@ -221,10 +242,9 @@ class determiniser {
       set_.insert(set_.end(), closed.begin(), closed.end());
     }
     left_.spend(4 * set_.size());
-    const std::uint32_t name = name_of(set_);
     left_.check_positions(members_ += targets.size());
-    by_targets_.emplace(targets, name);
-    return name;
+    after_targets_.push_back(name_of(set_));
+    return after_targets_.back();
   }
   // The state after one target alone, as most are: no set is looked up again.
   std::uint32_t state_after(std::uint32_t target) {
@@ -237,9 +257,9 @@ class determiniser {
     return after_one_[target];
   }
   // Whether runs ascend and are disjoint.
-  static bool is_ordered(const std::vector<run>& runs) {
+  static bool is_ordered(std::span<const nfa::moves::by_run> runs) {
     for (std::size_t i = 1; i < runs.size(); ++i) {
-      if (runs[i].first <= runs[i - 1].last) {
+      if (runs[i].by.first <= runs[i - 1].by.last) {
         return false;
       }
     }
@@ -250,15 +270,15 @@ class determiniser {
     const std::uint32_t* only = nullptr;
     std::size_t movers = 0;
     for (const std::uint32_t& q : set) {
-      only = n_.runs(q).empty() ? only : &q;
-      movers = n_.runs(q).empty() ? movers : movers + 1;
+      only = n_.runs[q].empty() ? only : &q;
+      movers = n_.runs[q].empty() ? movers : movers + 1;
     }
-    if (movers == 1 && is_ordered(n_.runs(*only))) {
-      const std::uint32_t from = *only;
+    if (movers == 1 && is_ordered(n_.runs[*only])) {
+      const std::span<const nfa::moves::by_run> from = n_.runs[*only];
       std::vector<run> runs;
-      runs.reserve(n_.runs(from).size());
-      left_.spend(8 * n_.runs(from).size() + 8);
-      for (const run& r : n_.runs(from)) {
+      runs.reserve(from.size());
+      left_.spend(8 * from.size() + 8);
+      for (const auto& [s, r] : from) {
         runs.push_back({r.first, r.last, state_after(r.next)});
       }
       join(runs);
@@ -267,7 +287,9 @@ class determiniser {
     moves_.clear();
     bounds_.clear();
     for (const std::uint32_t q : set) {
-      moves_.insert(moves_.end(), n_.runs(q).begin(), n_.runs(q).end());
+      for (const auto& [s, r] : n_.runs[q]) {
+        moves_.push_back(r);
+      }
     }
     left_.spend(8 * moves_.size() + 8);
     std::sort(
@@ -309,7 +331,7 @@ class determiniser {
     return runs;
   }
 
-  const nfa& n_;
+  nfa::moves n_;
   budget& left_;
   std::uint32_t final_;
   std::uint32_t any_;
@@ -322,10 +344,9 @@ class determiniser {
   std::vector<std::uint8_t> ends_;  // whether the end is reached behind the last symbol
   std::uint32_t now_ = 0;
   numbers todo_;
-  std::unordered_map<numbers, std::uint32_t, hash_of_numbers> names_;
-  std::unordered_map<numbers, std::uint32_t, hash_of_numbers> by_targets_;
-  numbers sets_;                       // one after the other
-  std::vector<std::size_t> set_ends_;  // [states]
+  lists_of_numbers sets_;     // [states]
+  lists_of_numbers targets_;  // of moves
+  numbers after_targets_;     // the names of the sets after them
   std::vector<run> moves_;
   numbers bounds_;
   std::size_t members_ = 0;

@@ -5,12 +5,12 @@
 #include <unmask/language/budget.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,14 +50,68 @@ inline void join(std::vector<run>& runs) {
   return x ^ (x >> 31U);
 }
 
-struct hash_of_numbers {
-  [[nodiscard]] std::size_t operator()(const std::vector<std::uint32_t>& numbers) const {
-    std::uint64_t h = numbers.size();
-    for (const std::uint32_t x : numbers) {
+/// Lists of numbers in one array, each known by its index.
+class lists_of_numbers {
+ public:
+  [[nodiscard]] std::size_t size() const { return ends_.size(); }
+  [[nodiscard]] std::span<const std::uint32_t> operator[](std::size_t index) const {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return std::span(numbers_).subspan(begin, ends_[index] - begin);
+  }
+  /// Adds a list that add() does not find.
+  void append(std::span<const std::uint32_t> list) {
+    numbers_.insert(numbers_.end(), list.begin(), list.end());
+    ends_.push_back(numbers_.size());
+  }
+  /// The index of a list, and whether it is new.
+  std::pair<std::uint32_t, bool> add(std::span<const std::uint32_t> list) {
+    if (2 * (count_ + 1) > table_.size()) {
+      grow();
+    }
+    const std::uint32_t h = hash(list);
+    std::size_t at = place(h);
+    for (; table_[at].index != dead_state; at = place(at + 1)) {
+      if (table_[at].hash == h && std::ranges::equal((*this)[table_[at].index], list)) {
+        return {table_[at].index, false};
+      }
+    }
+    const auto index = static_cast<std::uint32_t>(size());
+    table_[at] = {h, index};
+    ++count_;
+    append(list);
+    return {index, true};
+  }
+
+ private:
+  struct entry {
+    std::uint32_t hash = 0;
+    std::uint32_t index = dead_state;
+  };
+
+  static std::uint32_t hash(std::span<const std::uint32_t> list) {
+    std::uint64_t h = list.size();
+    for (const std::uint32_t x : list) {
       h = mix(h ^ x);
     }
-    return static_cast<std::size_t>(h);
+    return static_cast<std::uint32_t>(h);
   }
+  [[nodiscard]] std::size_t place(std::size_t at) const { return at & (table_.size() - 1); }
+  void grow() {
+    const std::vector<entry> old =
+        std::exchange(table_, std::vector<entry>(table_.empty() ? 64 : 2 * table_.size()));
+    for (const entry& e : old) {
+      std::size_t at = place(e.hash);
+      while (e.index != dead_state && table_[at].index != dead_state) {
+        at = place(at + 1);
+      }
+      table_[at] = e.index != dead_state ? e : table_[at];
+    }
+  }
+
+  std::vector<std::uint32_t> numbers_;
+  std::vector<std::size_t> ends_;
+  std::vector<entry> table_;  // open addressing; a power of two
+  std::size_t count_ = 0;     // of entries
 };
 
 /// Entries by a number of each, in one array.
@@ -79,6 +133,9 @@ class grouped {
   [[nodiscard]] std::span<const Entry> operator[](std::size_t group) const {
     return std::span(entries_).subspan(ends_[group], ends_[group + 1] - ends_[group]);
   }
+  [[nodiscard]] std::span<Entry> operator[](std::size_t group) {
+    return std::span(entries_).subspan(ends_[group], ends_[group + 1] - ends_[group]);
+  }
 
  private:
   std::vector<std::size_t> ends_;
@@ -87,7 +144,7 @@ class grouped {
 
 /// The states that are reached and lead to acceptance, in breadth-first order: of two automata that
 /// differ in names only the results are equal.
-[[nodiscard]] inline automaton trim(const automaton& a, budget& left) {
+[[nodiscard]] inline automaton trim(automaton a, budget& left) {
   if (a.empty()) {
     return {};
   }
@@ -135,13 +192,14 @@ class grouped {
   automaton out;
   for (const std::uint32_t s : order) {
     left.spend(a.runs[s].size() + 1);
-    std::vector<run>& runs = out.runs[add_state(out, a.accepting[s] != 0)];
-    for (const run& r : a.runs[s]) {
-      if (is_live[r.next] != 0) {
-        runs.push_back({r.first, r.last, name[r.next]});
-      }
+    std::vector<run>& runs = a.runs[s];
+    std::erase_if(runs, [&](const run& r) { return is_live[r.next] == 0; });
+    for (run& r : runs) {
+      r.next = name[r.next];
     }
     join(runs);
+    add_state(out, a.accepting[s] != 0);
+    out.runs.back() = std::move(runs);
   }
   return out;
 }
@@ -215,8 +273,8 @@ class symbol_classes {
 ///
 /// Source: J. Hopcroft, "An n log n algorithm for minimizing states in a finite automaton", 1971,
 /// on partial automata. Cost: O(states * classes that a state uses * log(states)).
-[[nodiscard]] inline automaton minimise(const automaton& given, budget& left) {
-  const automaton a = trim(given, left);
+[[nodiscard]] inline automaton minimise(automaton given, budget& left) {
+  automaton a = trim(std::move(given), left);
   const auto states = static_cast<std::uint32_t>(a.states());
   if (states < 2) {
     return a;
@@ -243,7 +301,11 @@ class symbol_classes {
       left.check_positions(moves.size() / 2);  // of 12 bytes, twice
     }
   }
-  const grouped into(states, moves, [](const move& m) { return m.to; });
+  const auto by_class = [](const move& p, const move& q) { return p.by < q.by; };
+  grouped into(states, moves, [](const move& m) { return m.to; });
+  for (std::uint32_t s = 0; s < states; ++s) {
+    std::ranges::sort(into[s], by_class);
+  }
   // Blocks of states are runs of `elements`; the marked ones are first.
   std::vector<std::uint32_t> elements(states);
   std::vector<std::uint32_t> place(states);
@@ -300,17 +362,21 @@ class symbol_classes {
   while (!work.empty()) {
     const std::uint32_t block = work.back();
     work.pop_back();
-    in.clear();
-    for (std::uint32_t i = first[block]; i < past[block]; ++i) {
-      const std::span<const move> of = into[elements[i]];
-      in.insert(in.end(), of.begin(), of.end());
+    std::span<const move> of = into[elements[first[block]]];
+    if (past[block] - first[block] > 1) {
+      in.clear();
+      for (std::uint32_t i = first[block]; i < past[block]; ++i) {
+        const std::span<const move> more = into[elements[i]];
+        in.insert(in.end(), more.begin(), more.end());
+      }
+      std::sort(in.begin(), in.end(), by_class);
+      of = in;
     }
-    left.spend(4 * in.size() + 4);
-    std::sort(in.begin(), in.end(), [](const move& p, const move& q) { return p.by < q.by; });
-    for (std::size_t i = 0; i < in.size();) {
-      const std::uint32_t by = in[i].by;
-      for (; i < in.size() && in[i].by == by; ++i) {
-        mark(in[i].from);
+    left.spend(4 * of.size() + 4);
+    for (std::size_t i = 0; i < of.size();) {
+      const std::uint32_t by = of[i].by;
+      for (; i < of.size() && of[i].by == by; ++i) {
+        mark(of[i].from);
       }
       split();
     }
@@ -318,14 +384,15 @@ class symbol_classes {
   automaton out;
   for (const std::uint32_t i : first) {
     const std::uint32_t s = elements[i];
-    std::vector<run>& runs = out.runs[add_state(out, a.accepting[s] != 0)];
-    for (const run& r : a.runs[s]) {
-      runs.push_back({r.first, r.last, block_of[r.next]});
+    for (run& r : a.runs[s]) {
+      r.next = block_of[r.next];
     }
-    join(runs);
+    join(a.runs[s]);
+    add_state(out, a.accepting[s] != 0);
+    out.runs.back() = std::move(a.runs[s]);
   }
   out.start = block_of[a.start];
-  return trim(out, left);
+  return trim(std::move(out), left);
 }
 
 /// How product() combines two languages.
@@ -346,26 +413,24 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
   if (b.empty()) {
     return needs_both ? automaton{} : a;
   }
-  std::unordered_map<std::uint64_t, std::uint32_t> names;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+  lists_of_numbers pairs;
   automaton out;
   const auto state_of = [&](std::uint32_t p, std::uint32_t q) {
-    const auto [at, is_new] =
-        names.try_emplace(std::uint64_t{p} << 32U | q, static_cast<std::uint32_t>(out.states()));
+    const auto [name, is_new] = pairs.add(std::array{p, q});
     if (is_new) {
       const bool in_a = p != dead_state && a.accepting[p] != 0;
       const bool in_b = q != dead_state && b.accepting[q] != 0;
       add_state(out, needs_both ? in_a && in_b : needs_first ? in_a && !in_b : in_a || in_b);
-      pairs.emplace_back(p, q);
       left.check_states(out.states());
     }
-    return at->second;
+    return name;
   };
   state_of(a.start, b.start);
   const std::vector<run> nothing;
   std::size_t count = 0;
   for (std::uint32_t s = 0; s < out.states(); ++s) {
-    const auto [p, q] = pairs[s];
+    const std::uint32_t p = pairs[s][0];
+    const std::uint32_t q = pairs[s][1];
     const std::vector<run>& of_a = p == dead_state ? nothing : a.runs[p];
     const std::vector<run>& of_b = q == dead_state ? nothing : b.runs[q];
     left.spend(4 * (of_a.size() + of_b.size()));
@@ -401,7 +466,7 @@ product(const automaton& a, const automaton& b, combination how, budget& left) {
     left.check_positions(count += runs.size());
     out.runs[s] = std::move(runs);
   }
-  return minimise(out, left);
+  return minimise(std::move(out), left);
 }
 
 /// The smallest automaton of states that functions make: step(state, symbol) changes a state and
@@ -438,7 +503,7 @@ template <class State, class Step, class Accepts>
     join(runs);
     out.runs[s] = std::move(runs);
   }
-  return minimise(out, left);
+  return minimise(std::move(out), left);
 }
 
 }  // namespace UNMASK_NAMESPACE::detail::languages

@@ -102,7 +102,8 @@ class schema_compiler : public schema_cases {
   void put_constants(nfa& n,
                      std::uint32_t from,
                      std::uint32_t to,
-                     const std::vector<schema_ptr>& values) {
+                     const std::vector<schema_ptr>& values,
+                     std::vector<automaton>& parts) {
     std::vector<std::string> texts;
     for (const schema_ptr v : values) {
       left_.spend(8);
@@ -112,7 +113,7 @@ class schema_compiler : public schema_cases {
         texts.push_back(scalar(*v));
       }
     }
-    n.put(words(std::move(texts), false), from, to);
+    parts.push_back(words(std::move(texts), false));
   }
 
   static constexpr const char* any_number = "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?";
@@ -219,9 +220,10 @@ class schema_compiler : public schema_cases {
     nfa n(left_);
     const std::uint32_t from = n.add();
     const std::uint32_t to = n.add();
+    std::vector<automaton> parts;  // of values that are no lists and no objects
     if (const auto values = listed(all)) {
-      put_constants(n, from, to, *values);
-      return smallest(n, from, to, left_);
+      put_constants(n, from, to, *values, parts);
+      return joined(n, from, to, parts);
     }
     for (value_case& c : cases_of(all)) {
       if (options_.longest > 0) {  // bounds that no answer reaches
@@ -239,7 +241,7 @@ class schema_compiler : public schema_cases {
         std::erase_if(*c.values, [&](schema_ptr v) {
           return (schema_document::kind_of(*v) & c.kinds) == 0 || !obeys(all, *v);
         });
-        put_constants(n, from, to, *c.values);
+        put_constants(n, from, to, *c.values, parts);
         continue;
       }
       std::vector<std::string> texts;
@@ -249,13 +251,13 @@ class schema_compiler : public schema_cases {
           texts.emplace_back(text);
         }
       }
-      n.put(words(std::move(texts), false), from, to);
+      parts.push_back(words(std::move(texts), false));
       if ((c.kinds & number_kinds) != 0) {
-        n.put(numbers(c), from, to);
+        parts.push_back(numbers(c));
       }
       if ((c.kinds & string_kind) != 0) {
         const bool is_any = c.texts.empty() && c.min_length == 0 && c.max_length == no_bound;
-        n.put(is_any ? any_string() : json_bytes(texts_of(c, all)), from, to);
+        parts.push_back(is_any ? any_string() : json_bytes(texts_of(c, all)));
       }
       if ((c.kinds & list_kind) != 0) {
         put_list(n, from, to, c, turns);
@@ -264,7 +266,24 @@ class schema_compiler : public schema_cases {
         put_object(n, from, to, c, turns, all[0].schema);
       }
     }
-    return smallest(n, from, to, left_);
+    return joined(n, from, to, parts);
+  }
+  // What leads from one state to another, or is in one of some smallest automata. Long strings are
+  // most often alone: then nothing is made again.
+  [[nodiscard]] automaton
+  joined(nfa& n, std::uint32_t from, std::uint32_t to, std::vector<automaton>& parts) {
+    std::erase_if(parts, [](const automaton& a) { return a.empty(); });
+    if (n.size() == 2 && parts.size() == 1) {
+      return trim(std::move(parts[0]), left_);
+    }
+    for (const automaton& a : parts) {
+      n.put(a, from, to);
+    }
+    automaton out = determinise(n, from, to, left_);
+    // A large value in one list or object stays nearly smallest; the whole schema's is made so.
+    const bool is_nearly_smallest =
+        n.largest() > n.size() / 10 * 9 && out.states() <= n.size() && open_.size() > 1;
+    return is_nearly_smallest ? trim(std::move(out), left_) : minimise(std::move(out), left_);
   }
   [[nodiscard]] automaton numbers(const value_case& c) {
     const unsigned kinds = c.kinds & number_kinds;

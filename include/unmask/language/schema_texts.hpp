@@ -194,20 +194,21 @@ class schema_texts {
       bool is_accepting = false;
     };
     automaton out;
-    std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, hash_of_numbers> known;
+    lists_of_numbers known;  // [states]
+    std::vector<std::uint32_t> key;
     const auto close = [&](open_state& state) {
-      std::vector<std::uint32_t> key{state.is_accepting ? 1U : 0U};
+      key.assign(1, state.is_accepting ? 1U : 0U);
       for (const run& r : state.runs) {
         key.insert(key.end(), {r.first, r.last, r.next});
       }
       left_.spend(4 * key.size());
-      const auto [at, is_new] = known.try_emplace(std::move(key), 0U);
+      const auto [name, is_new] = known.add(key);
       if (is_new) {
-        at->second = add_state(out, state.is_accepting);
+        add_state(out, state.is_accepting);
         out.runs.back() = std::move(state.runs);
         left_.check_states(out.states());
       }
-      return at->second;
+      return name;
     };
     std::vector<open_state> path(1);
     std::vector<std::uint32_t> before;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,7 +55,7 @@ class text_bytes {
       join(runs);
       bytes_.runs[s] = std::move(runs);
     }
-    return minimise(bytes_, left_);
+    return minimise(std::move(bytes_), left_);
   }
 
  private:
@@ -78,20 +77,20 @@ class text_bytes {
   }
   // The state with these runs.
   std::uint32_t state_with(const runs_of_state& runs) {
-    std::vector<std::uint32_t> key;
+    key_.clear();
     for (const run& r : runs) {
-      key.push_back(r.first << 16U | r.last);
-      key.push_back(r.next);
+      key_.push_back(r.first << 16U | r.last);
+      key_.push_back(r.next);
     }
-    left_.spend(4 * key.size());
-    const auto [at, is_new] = states_.try_emplace(std::move(key), 0U);
+    left_.spend(4 * key_.size());
+    const auto [index, is_new] = known_.add(key_);
     if (is_new) {
-      at->second = add_state(bytes_);
+      states_.push_back(add_state(bytes_));
       bytes_.runs.back() = runs;
       left_.check_states(bytes_.states());
       left_.check_positions(count_ += runs.size());
     }
-    return at->second;
+    return states_[index];
   }
 
   void add_json_ascii(std::uint32_t s, runs_of_state& runs) {
@@ -217,8 +216,10 @@ class text_bytes {
   bool has_unicode_escapes_;
   std::uint32_t end_ = dead_state;
   automaton bytes_;
-  std::size_t count_ = 0;  // of runs
-  std::unordered_map<std::vector<std::uint32_t>, std::uint32_t, hash_of_numbers> states_;
+  std::size_t count_ = 0;              // of runs
+  lists_of_numbers known_;             // runs of states
+  std::vector<std::uint32_t> states_;  // that have them
+  std::vector<std::uint32_t> key_;
 };
 
 /// Returns the language of `codes` over bytes, smallest.

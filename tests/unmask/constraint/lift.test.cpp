@@ -72,6 +72,76 @@ TEST(lift, accepts_the_strings_whose_bytes_the_automaton_accepts) {
   EXPECT_GT(out, 10000U);
 }
 
+// Rows of counted states are shared where they differ by a distance alone.
+TEST(lift, counts_characters_exactly) {
+  // ([ab]|cd?){0,50}(x[ab]{7})?: two states for each part, and all of them lead to one by x.
+  byte_table table;
+  const auto add = [&](bool is_accepting) {
+    table.next.insert(table.next.end(), 256, dead_state);
+    table.accepting.push_back(is_accepting ? 1 : 0);
+    return static_cast<std::uint32_t>(table.accepting.size() - 1);
+  };
+  const auto link = [&](std::uint32_t from, char by, std::uint32_t to) {
+    table.next[256 * std::size_t{from} + static_cast<unsigned char>(by)] = to;
+  };
+  constexpr std::uint32_t most = 50;
+  for (std::uint32_t i = 0; i <= 2 * most + 1; ++i) {
+    add(true);
+  }
+  for (std::uint32_t i = 0; i <= most; ++i) {  // 2 i: after i parts; 2 i + 1: the last one is "c"
+    for (const std::uint32_t from : {2 * i, 2 * i + 1}) {
+      for (const char c : {'a', 'b', 'c'}) {
+        if (i < most) {
+          link(from, c, 2 * (i + 1) + (c == 'c' ? 1 : 0));
+        }
+      }
+    }
+    link(2 * i + 1, 'd', 2 * i);
+  }
+  std::uint32_t chain = add(false);
+  for (std::uint32_t from = 0; from < chain; ++from) {
+    link(from, 'x', chain);
+  }
+  for (int i = 0; i < 7; ++i) {
+    const std::uint32_t next = add(i == 6);
+    link(chain, 'a', next);
+    link(chain, 'b', next);
+    chain = next;
+  }
+  const std::vector<std::string_view> words{
+      "a", "b", "c", "d", "ab", "cd", "dc", "bbb", "cdcda", "aaaaaaa", "x", "dax", "bxab", "", ""};
+  const model_info model{.vocab = 15, .mask_token = 13, .eos_token = 14};
+  const constraint lifted(table, vocabulary(words, model), small);
+  int in = 0;
+  dice d(7);
+  for (int turn = 0; turn < 40000; ++turn) {
+    std::vector<token_id> tokens;
+    std::uint32_t state = 0;
+    const int length = d.within(1, 40);
+    for (int i = 0; i < length && state != dead_state; ++i) {
+      // Mostly tokens that may follow, and seldom x, so that the bound is reached.
+      const int token = d.within(0, d.chance(0.05) ? 12 : 9);
+      std::uint32_t next = state;
+      for (const char c : words[static_cast<std::size_t>(token)]) {
+        next = next == dead_state
+                   ? next
+                   : table.next[256 * std::size_t{next} + static_cast<unsigned char>(c)];
+      }
+      if (next != dead_state || d.chance(0.05)) {
+        tokens.push_back(token);
+        state = next;
+      }
+    }
+    const bool is_in = state != dead_state && table.accepting[state] != 0;
+    in += is_in && tokens.size() > 20 ? 1 : 0;
+    ASSERT_EQ(lifted.accepts(tokens), is_in);
+  }
+  EXPECT_GT(in, 1000);
+  EXPECT_EQ(refusal([&] { constraint(table, vocabulary(words, model), {.rows = 9}); }),
+            "constraint has over 9 states whose rows differ by more than a distance, the limit "
+            "constraint_limits::rows: allow less, or raise it");
+}
+
 TEST(lift, and_transitions_over_tokens_give_the_same_language) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);

@@ -25,7 +25,7 @@ using detail::constraints::set_pool;
 std::shared_ptr<set_pool> pool_of(const language& l, const constraint_limits& limits) {
   const vocabulary words = l.lifted_to();
   return std::make_shared<set_pool>(std::make_shared<const detail::constraints::token_automaton>(
-                                        lift(l.bytes.view(), words.data(), 100)),
+                                        lift(l.bytes.view(), words.data(), {.states = 100})),
                                     limits);
 }
 
