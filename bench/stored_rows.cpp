@@ -48,12 +48,14 @@ std::vector<bool> right_answers(const std::vector<demo::problem>& problems, cons
     example::sequence_memory memory;
     session session(
         p, info, tokens, {.prompt_length = length - 40, .length = length, .block_length = 20});
+    // [pass]
     while (session.next()) {
-      auto pass = session.pass(0);
+      auto pass = session.pass(0);  // of segment 0; one for each segment
       const example::logits_view z = model.forward(pass, tokens, memory);
       session.supply(host_logits<float>(
           z.data, static_cast<index_t>(z.rows), static_cast<index_t>(z.vocabulary)));
     }
+    // [/pass]
     right.push_back(text.decode(std::span(tokens).last(40)) == problem.answer);
   }
   return right;

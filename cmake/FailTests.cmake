@@ -2,9 +2,10 @@
 
 # unmask_fail_tests(<file>...)
 #
-# Registers one CTest test per file; it passes if the file does not compile and the compiler's
-# message matches the `// expect: <regex>` line of the file. See tests/fail/expect.py. The headers are
-# read once for all of them; g++ reads them again for a file with flags that they were not read with.
+# Registers one CTest test per `// case: <name>` of each file; it passes if the program of the case
+# does not compile and the compiler's message matches its `// expect: <regex>` line. See
+# tests/fail/expect.py. The headers are read once for all of them; g++ reads them again for a case with
+# flags that they were not read with.
 function(unmask_fail_tests)
   set(compile "${CMAKE_CXX_COMPILER}" -std=c++20 "-I${unmask_include}" "-I${PROJECT_SOURCE_DIR}/tests")
   if(UNMASK_CUDA)
@@ -26,10 +27,20 @@ function(unmask_fail_tests)
   set(expect "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/fail/expect.py")
   add_test(NAME fail.selftest COMMAND ${expect} --self-test -- ${compile})
   foreach(file IN LISTS ARGN)
-    cmake_path(RELATIVE_PATH file BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/unmask"
-               OUTPUT_VARIABLE name)
-    string(REGEX REPLACE "\\.fail\\.cpp$" "" name "${name}")
-    string(REPLACE "/" "." name "${name}")
-    add_test(NAME fail.${name} COMMAND ${expect} ${file} -- ${compile})
+    set_property(
+      DIRECTORY
+      APPEND
+      PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+    cmake_path(GET file PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/unmask")
+    string(REPLACE "/" "." folder "${folder}")
+    file(STRINGS "${file}" cases REGEX "^// case: ")
+    if(NOT cases)
+      message(FATAL_ERROR "${file} has no line `// case: <name>`")
+    endif()
+    list(TRANSFORM cases REPLACE "^// case: " "")
+    foreach(case IN LISTS cases)
+      add_test(NAME fail.${folder}.${case} COMMAND ${expect} ${file} ${case} -- ${compile})
+    endforeach()
   endforeach()
 endfunction()

@@ -16,12 +16,12 @@
 //    requests: the first pass of a sequence computes everything.)
 // 2. Run a list of positions instead of a range: embed() and the rotation take each row's position
 //    from the list, the rest of a layer does not know where its rows stand.
-// 3. Call at_layer() where hooks(layer) is true and continue with the rows it chose: `behind the
-//    layer` below. That is all that early_skip needs. It compares with rows that the engine lends,
+// 3. Call at_layer() where hooks(layer) is true and continue with the rows it chose: `After the
+//    layer` below. That is all that early_skip needs. It compares with rows that the engine stores,
 //    one a position for each such layer; the library writes them.
 // 4. Return the logits of rows(), with row i that of the i-th of them.
 // 5. For rules that keep skipped positions (similarity_refresh, cache_budget), call it before a
-//    layer and keep what a layer added to each position: `in front of the layer` below,
+//    layer and keep what a layer added to each position: `In front of the layer` below,
 //    compute_some(). An engine without this step needs
 //    static_assert(session::skipped == skipping::dropped).
 //
@@ -29,7 +29,7 @@
 //    the block's mean query, keep those that host::key_selector keeps, and attend to them and the
 //    block while it is `chosen`: choose_keys() below, attend() in llada.cpp.
 //
-// 7. For self_speculation, whose checks are causal passes: let a row attend to no position behind
+// 7. For self_speculation, whose checks are causal passes: let a row attend to no position right of
 // its
 //    own where segment.attention says so: hidden_keys in llada_layer.hpp. The keys and values of the
 //    prefix are those of the causal pass that computed it; a draft attends to them.

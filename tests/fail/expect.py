@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Passes if a file is refused by the compiler for the reason that the file itself states.
+"""Passes if a program is refused by the compiler for the reason that it states itself.
 
-usage: expect.py FILE -- COMPILER ARG...
+usage: expect.py FILE CASE -- COMPILER ARG...
        expect.py --self-test -- COMPILER ARG...
 
-The reason is a line `// expect: <regular expression>` anywhere in the file; with several such lines
+A file holds programs. Each begins at a line `// case: <name>` and ends before the next one.
+The reason is a line `// expect: <regular expression>` anywhere in the program; with several such lines
 all of them must match. A fatal error (a header that is not found) is the reason only if such a line
 says so. `// flags: <argument>...` are for the compiler, and it may say no more lines than a line
 `// lines: <number>` allows.
@@ -17,10 +18,22 @@ import sys
 import tempfile
 
 
-def complaint(path, command):
-    """What is wrong with the file as a test, or None."""
+def program(path, name):
+    """The text of a case, with as many empty lines before it as the file has lines there."""
     with open(path, encoding="utf-8") as file:
-        text = file.read()
+        lines = file.read().split("\n")
+    starts = [i for i, line in enumerate(lines) if line.startswith("// case: ")]
+    for start, end in zip(starts, [*starts[1:], len(lines)]):
+        if lines[start] == f"// case: {name}":
+            return "\n" * start + "\n".join(lines[start:end]) + "\n"
+    return None
+
+
+def complaint(path, name, command):
+    """What is wrong with a case of the file as a test, or None."""
+    text = program(path, name)
+    if text is None:
+        return f"no line `// case: {name}`"
 
     def said_of(what):
         return re.findall(rf"^\s*// {what}: (.+?)\s*$", text, re.MULTILINE)
@@ -30,8 +43,12 @@ def complaint(path, command):
     if not expected:
         return "no line `// expect: <regex>`"
     # Messages in English, whatever the locale of the machine.
-    run = subprocess.run(command + flags + [path], capture_output=True, text=True, check=False,
-                         stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
+    with tempfile.TemporaryDirectory() as folder:
+        case = os.path.join(folder, name + ".cpp")
+        with open(case, "w", encoding="utf-8") as file:
+            file.write(text)
+        run = subprocess.run(command + flags + [case], capture_output=True, text=True, check=False,
+                             stdin=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
     # Compilers quote the source; the expectation must not match itself.
     said = "\n".join(line for line in (run.stdout + run.stderr).splitlines() if "// expect:" not in line)
     if run.returncode == 0:
@@ -66,11 +83,11 @@ def self_test(command):
     }
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, (text, verdict) in cases.items():
-            path = os.path.join(folder, name + ".fail.cpp")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-            got = complaint(path, command)
+        path = os.path.join(folder, "programs.fail.cpp")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(f"// case: {name}\n{text}" for name, (text, _) in cases.items()))
+        for name, verdict in [*((name, verdict) for name, (_, verdict) in cases.items()), ("none", "no line")]:
+            got = complaint(path, name, command)
             if (got is None) != (verdict is None) or (verdict and verdict not in got):
                 print(f"{name}: expected {verdict!r}, got {got!r}")
                 failures += 1
@@ -78,13 +95,13 @@ def self_test(command):
 
 
 def main(arguments):
-    if len(arguments) < 3 or arguments[1] != "--":
-        sys.exit(__doc__)
-    if arguments[0] == "--self-test":
+    if arguments[:2] == ["--self-test", "--"] and len(arguments) > 2:
         sys.exit(self_test(arguments[2:]) != 0)
-    wrong = complaint(arguments[0], arguments[2:])
+    if len(arguments) < 4 or arguments[2] != "--":
+        sys.exit(__doc__)
+    wrong = complaint(arguments[0], arguments[1], arguments[3:])
     if wrong:
-        sys.exit(f"{arguments[0]}: {wrong}")
+        sys.exit(f"{arguments[0]}, {arguments[1]}: {wrong}")
 
 
 main(sys.argv[1:])

@@ -137,3 +137,9 @@ def test_a_decider_takes_a_bitmask():
     allowed[:, :, 0] = 1 << 5
     x0, transfer = decide(Model(12)(x[0])[None], x, x == MASK, allowed=allowed)
     assert transfer.sum() == 3 and (x0[transfer] == 5).all()
+
+
+@pytest.mark.parametrize("name", ["vocab", "length", "window"])
+def test_a_decider_takes_sizes_from_the_logits(name):
+    with pytest.raises(ValueError, match=f"takes {name} from the shape of the logits, got 8: leave it out"):
+        unmask.Decider(POLICY, mask_token=MASK, **{name: 8})

@@ -187,3 +187,10 @@ def test_masks_are_never_in_an_answer(model):
     for policy in ("credit_decoding", "lookahead(3) + threshold(0.8)", "steps_per_block(4) + sampling(1)"):
         answer = decode(model, policy, problems()[3]["prompt"], seed=3)
         assert MASK not in answer.tokens.tolist() and END in answer.tokens[-ANSWER:].tolist()
+
+
+def test_the_first_program_prints_what_its_page_shows(repository):
+    folder = repository / "examples" / "bindings" / "python"
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, folder / "first.py"], capture_output=True, text=True, check=True)
+    assert f"```text\n{done.stdout}```" in page

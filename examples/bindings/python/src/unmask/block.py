@@ -91,7 +91,7 @@ class Block:
         if request is None:
             return []
         if len(request.segments) != 1:
-            raise ValueError(f"a Block cannot run the branches of '{self._session.policy}'")
+            raise ValueError(f"Block and Decider cannot run the branches of '{self._session.policy}': use a Session")
         rows = request.segments[0].rows
         self._session.supply(
             self._read(logits, rows),

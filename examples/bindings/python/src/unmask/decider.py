@@ -20,10 +20,13 @@ class Decider:
     What a policy remembers of a request is kept while each mask is what the step before left masked,
     and starts afresh when it is another: with the next block, or another request. `keys` name the
     requests of a batch whose rows move; without them the row is the name. Options are those of
-    Session.
+    Session, without vocab, length and window, which the logits have.
     """
 
     def __init__(self, policy: str, *, mask_token: int, **options: Any) -> None:
+        for name in ("vocab", "length", "window"):
+            if name in options:
+                raise ValueError(f"Decider() takes {name} from the shape of the logits, got {options[name]!r}: leave it out")
         self._policy = policy
         self._options = dict(options, mask_token=mask_token)
         self._held: dict[Hashable, _Held] = {}

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A part that reads a statistic which it does not declare.
-// expect: provides
-// expect: confidence
+//
+// Programs that must not compile, each with the message that it must get: tests/fail/expect.py.
+
+// case: two_costs
+// expect: a commit rule may contain one part with a cost, not two
 #include <unmask/unmask.hpp>
 
 #include <vector>
 
-struct liar {
-  static constexpr unmask::statistics required = unmask::stat::none;
-  bool commits(const auto& c, const unmask::rank_info&) const { return c.confidence() > 0.5F; }
-};
-
 void decode(std::vector<unmask::token_id>& tokens, const unmask::model_info& model) {
-  unmask::session s{unmask::policy{unmask::by_confidence{}, liar{}},
+  unmask::session s{unmask::policy{unmask::by_entropy{},
+                                   unmask::entropy_bound{.1F} || unmask::entropy_bound{.2F}},
                     model,
                     unmask::tokens_view<unmask::memory::host>(tokens),
                     unmask::sequence_shape{.length = 4}};

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Programs that must not compile, each with the message that it must get: tests/fail/expect.py.
+
+// case: no_kernel
 // expect: statistics that unmask::compiled has no kernel for: define UNMASK_KERNELS as 1
 // flags: -DUNMASK_COMPILED
 #include <unmask/unmask.hpp>
