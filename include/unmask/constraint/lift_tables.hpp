@@ -144,7 +144,7 @@ void walk(const trie& t,
   }
 }
 
-// States that many states lead to, as the one behind the end of a counted string.
+// States with moves from many states, such as the one behind the end of a counted string.
 inline std::vector<std::uint8_t> hubs_of(const byte_table& a) {
   constexpr std::uint32_t many = 32;
   std::vector<std::uint32_t> before(a.accepting.size(), 0);
@@ -164,7 +164,7 @@ inline std::vector<std::uint8_t> hubs_of(const byte_table& a) {
   return out;
 }
 
-// The first of the states from which the same texts of at most so many bytes lead, each as far
+// The first of the states from which the same texts of at most `most_bytes` bytes lead, each as far
 // ahead, as in strings whose characters are counted, or through the same hub; by hashes as those
 // of columns.
 inline std::vector<std::uint32_t>

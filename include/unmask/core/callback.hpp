@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-/// Functions of the host that decide for a part: of a program in another language, whose rule is no
-/// type of C++. A step calls such a function once for all its candidates, on the thread that
+/// Functions of the host that decide for a part: of a program in another language, whose rule is
+/// not a type of C++. A step calls such a function once for all its candidates, on the thread that
 /// supplies the logits. Host only; allocates in each step.
 namespace UNMASK_NAMESPACE {
 

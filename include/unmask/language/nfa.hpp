@@ -31,7 +31,7 @@ class nfa {
     std::uint32_t to;
     place_in_text where;
   };
-  /// What leads away from each state, in the order in which it was added.
+  /// Moves away from each state, in the order in which it was added.
   struct moves {
     struct by_run {
       std::uint32_t from;

@@ -220,7 +220,7 @@ class schema_compiler : public schema_cases {
     nfa n(left_);
     const std::uint32_t from = n.add();
     const std::uint32_t to = n.add();
-    std::vector<automaton> parts;  // of values that are no lists and no objects
+    std::vector<automaton> parts;  // of values other than lists and objects
     if (const auto values = listed(all)) {
       put_constants(n, from, to, *values, parts);
       return joined(n, from, to, parts);
@@ -268,8 +268,8 @@ class schema_compiler : public schema_cases {
     }
     return joined(n, from, to, parts);
   }
-  // What leads from one state to another, or is in one of some smallest automata. Long strings are
-  // most often alone: then nothing is made again.
+  // A text that leads from one state to another, or is in one of some smallest automata. Long
+  // strings are most often alone: then nothing is made again.
   [[nodiscard]] automaton
   joined(nfa& n, std::uint32_t from, std::uint32_t to, std::vector<automaton>& parts) {
     std::erase_if(parts, [](const automaton& a) { return a.empty(); });
