@@ -54,7 +54,7 @@ typedef struct unmask_step {
                                             ///< in ascending positions; for a stop none
   const int32_t* tokens;                    ///< the tokens of the sequence, `length` of them
   const uint8_t* marks;                     ///< per position 0 fixed, 1 masked, 2 committed
-  const double* arguments;                  ///< the part's arguments, `argument_count` of them
+  const float* arguments;                   ///< the part's arguments, `argument_count` of them
   uint64_t seed;                            ///< unmask_sequence::seed
   uint32_t sequence;                        ///< unmask_sequence::sequence
   int32_t candidate_count;                  ///< number of `candidates`
@@ -93,7 +93,7 @@ typedef struct unmask_part {
   const char* name;         ///< the part's name in texts; read in the call
   const char* about;        ///< the part in one line, for the help, or null; read in the call
   const unmask_part_argument* arguments;  ///< its arguments; read in the call
-  int32_t argument_count;                 ///< number of `arguments`, at most 8
+  int32_t argument_count;                 ///< number of `arguments`, at most 4
   uint32_t argument_size;                 ///< sizeof(unmask_part_argument), as the caller knows it
   unmask_function function;               ///< the function, which must stay valid
   void* context;                          ///< its first argument, which must stay valid

@@ -24,7 +24,7 @@ int32_t certain_or_first(void* context, const unmask_step* step, float* answers)
   (void)context;
   for (int32_t i = 0; i < step->candidate_count; ++i) {
     const unmask_step_candidate* const c = &step->candidates[i];
-    answers[i] = c->confidence > (float)step->arguments[0] || c->rank < (int32_t)step->arguments[1];
+    answers[i] = c->confidence > step->arguments[0] || c->rank < (int32_t)step->arguments[1];
   }
   return 0;  // another value is an error
 }
@@ -161,7 +161,7 @@ TEST(CParts, WithWrongMembersAreRefused) {
   refused([](auto& p) { p.name = "threshold"; }, "one that the library does not have");
   refused([](auto& p) { p.stage = 4; }, "part->stage must be one of unmask_stages, got 4");
   refused([](auto& p) { p.function = nullptr; }, "part->function must be a function, got null");
-  refused([](auto& p) { p.argument_count = 9; }, "part->argument_count must be in [0, 8], got 9");
+  refused([](auto& p) { p.argument_count = 5; }, "part->argument_count must be in [0, 4], got 5");
   refused([](auto& p) { p.argument_count = 1; }, "part->arguments must be a pointer, got null");
   refused([](auto& p) { p.step_size = 80; }, "part->step_size must be the sizeof");
   refused([](auto& p) { p.candidate_size = 0; }, "part->candidate_size must be the sizeof");

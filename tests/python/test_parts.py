@@ -230,6 +230,21 @@ def test_help_and_parts_and_requirements_know_it():
         decode("first_ranked(1.5)", 1)
 
 
+def test_arguments_arrive_as_they_are_written():
+    seen = set()
+
+    @unmask.rule(name="with_arguments")
+    def looks(step, share=0.9, count=3, *, limit=-2.5):
+        seen.add((share, count, limit, type(count)))
+        return step.rank == 0
+
+    for text in ("with_arguments", "with_arguments(0.123, 7, limit=1e-3)"):
+        session, tokens = one_step(text)
+        session.start(0, tokens[0], prompt_length=0)
+        session.supply(rows_of(2, tokens[0], session.next().segments[0].rows))
+    assert seen == {(0.9, 3, -2.5, int), (0.123, 7, 0.001, int)}
+
+
 def test_what_a_step_is():
     kept = []
 
@@ -386,6 +401,7 @@ def test_answers_of_other_kinds_are_taken():
     (lambda: unmask.rule(name="fine")(lambda step, x=float("inf"): 1), ValueError, "the default of x of 'fine'"),
     (lambda: unmask.rule(name="fine", within={"x": (0, 1)})(lambda step, x=2.0: 1), ValueError, r"in \[0, 1\], got 2"),
     (lambda: unmask.rule(name="fine", within={"y": (0, 1)})(lambda step: 1), TypeError, "names 'y', which is no parameter"),
+    (lambda: unmask.rule(name="fine")(lambda step, a=1, b=2, c=3, d=4, e=5: 1), ValueError, "must be at most 4, got 5"),
     (lambda: unmask.stop(3), TypeError, "unmask.stop must be given a function, got int"),
 ])
 def test_functions_that_cannot_be_parts_are_refused(make, error, message):

@@ -59,11 +59,11 @@ struct callback_step {
   /// filters all of the step, in ascending positions; for a stop none. Lookahead asks filters about
   /// single candidates.
   std::span<const callback_candidate> candidates;
-  const sequence_view& view;          ///< The sequence before the commits of the step.
-  index_t slot = 0;                   ///< Slot of the sequence.
-  std::uint64_t seed = 0;             ///< sequence_shape::seed
-  std::uint32_t sequence = 0;         ///< sequence_shape::sequence
-  std::span<const double> arguments;  ///< Values of the part's arguments.
+  const sequence_view& view;         ///< The sequence before the commits of the step.
+  index_t slot = 0;                  ///< Slot of the sequence.
+  std::uint64_t seed = 0;            ///< sequence_shape::seed
+  std::uint32_t sequence = 0;        ///< sequence_shape::sequence
+  std::span<const float> arguments;  ///< Values of the part's arguments.
 };
 
 /// The function: writes an answer for each candidate, one for a stop. It may throw. It must not use
@@ -71,16 +71,21 @@ struct callback_step {
 using callback_function = void (*)(void* context, const callback_step& step, float* answers);
 
 /// Most arguments of a part for which a function decides.
-inline constexpr index_t max_callback_arguments = 8;
+inline constexpr index_t max_callback_arguments = 4;
 
-/// A function with the values of its arguments. It must outlive the policies that have it.
+/// A function with the name of its part. It must outlive the policies that have it.
 struct callback {
-  std::string_view name = {};                     ///< Name of the part, for messages.
-  callback_stage stage = callback_stage::rule;    ///< Stage of the part.
-  callback_function function = nullptr;           ///< The function.
-  void* context = nullptr;                        ///< Its first argument.
-  double arguments[max_callback_arguments] = {};  ///< Values of the part's arguments.
-  index_t argument_count = 0;                     ///< Number of `arguments`.
+  std::string_view name = {};                   ///< Name of the part, for messages.
+  callback_stage stage = callback_stage::rule;  ///< Stage of the part.
+  callback_function function = nullptr;         ///< The function.
+  void* context = nullptr;                      ///< Its first argument.
+  index_t argument_count = 0;                   ///< Number of arguments of the part.
+};
+
+/// A part for which a function decides: the function, and the values of the part's arguments.
+struct callback_use {
+  const callback* decides = nullptr;             ///< The function.
+  float arguments[max_callback_arguments] = {};  ///< The first argument_count are its arguments.
 };
 
 /// A function has failed: it has thrown, or its answers break their rule. Its step was completed
@@ -89,6 +94,7 @@ struct callback_error : std::runtime_error {
   std::exception_ptr cause;  ///< The exception of the function.
   index_t slot = 0;          ///< Slot of the cancelled sequence.
 
+  /// An error of the sequence in a slot.
   callback_error(const std::string& message, std::exception_ptr why, index_t where)
       : std::runtime_error(message)
       , cause(std::move(why))
@@ -136,25 +142,23 @@ class callback_scope {
   [[nodiscard]] const std::exception_ptr& failure() const { return failure_; }
 
   /// Asks the function of a part about all candidates of a step, for answer().
-  void ask(const void* part,
-           const callback& what,
+  void ask(const callback_use& part,
            const std::vector<callback_candidate>& candidates,
            const step_info& at) {
-    answered all{part, std::vector<index_t>(), std::vector<float>(candidates.size())};
+    answered all{&part, std::vector<index_t>(), std::vector<float>(candidates.size())};
     for (const callback_candidate& c : candidates) {
       all.positions.push_back(c.position);
     }
-    call(what, candidates, at, all.answers.data());
+    call(part, candidates, at, all.answers.data());
     answered_.push_back(std::move(all));
   }
   /// Forgets the answers: candidates have changed.
   void close() { answered_.clear(); }
 
   /// The answer about one candidate, which is asked for if there is none.
-  [[nodiscard]] float
-  answer(const void* part, const callback& what, const auto& c, const step_info& at) {
+  [[nodiscard]] float answer(const callback_use& part, const auto& c, const step_info& at) {
     for (answered& all : answered_) {
-      if (all.part != part) {
+      if (all.part != &part) {
         continue;
       }
       // A step asks in the order of the candidates.
@@ -167,19 +171,19 @@ class callback_scope {
     }
     const callback_candidate seen = callback_candidate_of(c, at);
     float alone = 0.0F;
-    call(what, {&seen, 1}, at, &alone);
+    call(part, {&seen, 1}, at, &alone);
     return alone;
   }
   /// The answer of a stop.
-  [[nodiscard]] float answer(const callback& what, const step_info& at) {
+  [[nodiscard]] float answer(const callback_use& part, const step_info& at) {
     float alone = 0.0F;
-    call(what, {}, at, &alone);
+    call(part, {}, at, &alone);
     return alone;
   }
 
  private:
   struct answered {
-    const void* part;
+    const callback_use* part;
     std::vector<index_t> positions;
     std::vector<float> answers;
     std::size_t next = 0;
@@ -187,10 +191,11 @@ class callback_scope {
 
   // Calls the function; after a failure no function is called, and answers are those that change
   // nothing.
-  void call(const callback& what,
+  void call(const callback_use& part,
             std::span<const callback_candidate> candidates,
             const step_info& at,
             float* answers) {
+    const callback& what = *part.decides;
     const std::size_t count =
         what.stage == callback_stage::stop ? std::size_t{1} : candidates.size();
     std::fill_n(answers, count, 0.0F);
@@ -202,7 +207,7 @@ class callback_scope {
                              slot_,
                              at.seed,
                              at.sequence,
-                             {what.arguments, static_cast<std::size_t>(what.argument_count)}};
+                             {part.arguments, static_cast<std::size_t>(what.argument_count)}};
 #if defined(__cpp_exceptions)
     try {
 #endif

@@ -40,7 +40,7 @@ struct known_part {
   /// Adds the part to a composition. Errors: policy_text_error.
   void (*add)(named_policy& parts, const argument_values& values) = nullptr;
   /// With a function of the host that decides for it: that function; null for all others.
-  registered_part* registered = nullptr;
+  const registered_part* registered = nullptr;
 
   /// True if it decides what is committed, so that a text has no other commit rule.
   [[nodiscard]] constexpr bool decides() const { return traits.commits || traits.rewrites_blocks; }

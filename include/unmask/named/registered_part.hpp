@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -56,18 +55,16 @@ class registered_part {
   explicit registered_part(const part_function& part);
 
   [[nodiscard]] const known_part& about() const { return about_; }
-  /// The function with these values of its arguments, valid until the process ends.
-  [[nodiscard]] const callback* with(const double* values);
+  /// Valid until the process ends.
+  [[nodiscard]] const callback& function() const { return function_; }
 
  private:
   std::string name_;
   std::string line_;
   std::vector<std::string> names_;
   std::vector<part_argument> arguments_;
-  callback defaults_;
+  callback function_;
   known_part about_;
-  std::mutex mutex_;
-  std::deque<callback> used_;
 };
 
 }  // namespace unmask
@@ -87,12 +84,11 @@ namespace detail {
 // Puts a part of type P with a registered function.
 template <class P>
 void put_function(named_policy& parts, const argument_values& values) {
-  double given[max_callback_arguments] = {};
-  for (std::size_t i = 0; i < values.part().arguments.size(); ++i) {
-    given[i] = values.number(i);
-  }
   P part{};
-  part.decides = values.part().registered->with(given);
+  part.decides = &values.part().registered->function();
+  for (std::size_t i = 0; i < values.part().arguments.size(); ++i) {
+    part.arguments[i] = static_cast<float>(values.number(i));
+  }
   table::put(parts, values, part);
 }
 
@@ -174,7 +170,7 @@ inline void check_function(const part_function& part) {
                    quoted(a.name),
                    "another one than that of an argument before it");
     const part_argument described{
-        {a.name, a.is_whole ? knob_kind::whole : knob_kind::exact, a.range}, a.value};
+        {a.name, a.is_whole ? knob_kind::whole : knob_kind::real, a.range}, a.value};
     check_argument(std::isfinite(a.value) && a.range.holds(a.value) &&
                        !(a.is_whole && std::floor(a.value) != a.value),
                    "the default of " + std::string(a.name) + " of " + name,
@@ -189,18 +185,17 @@ UNMASK_LIBRARY registered_part::registered_part(const part_function& part)
     : name_(part.name)
     , line_(part.about.substr(0, part.about.find('\n'))) {
   detail::check_function(part);
-  defaults_.name = name_;
-  defaults_.stage = part.stage;
-  defaults_.function = part.function;
-  defaults_.context = part.context;
-  defaults_.argument_count = static_cast<index_t>(part.arguments.size());
+  function_.name = name_;
+  function_.stage = part.stage;
+  function_.function = part.function;
+  function_.context = part.context;
+  function_.argument_count = static_cast<index_t>(part.arguments.size());
   names_.reserve(part.arguments.size());  // views of them are kept
   for (std::size_t i = 0; i < part.arguments.size(); ++i) {
     names_.emplace_back(part.arguments[i].name);
-    defaults_.arguments[i] = part.arguments[i].value;
     const function_argument& a = part.arguments[i];
     arguments_.push_back(
-        {{names_.back(), a.is_whole ? knob_kind::whole : knob_kind::exact, a.range}, a.value});
+        {{names_.back(), a.is_whole ? knob_kind::whole : knob_kind::real, a.range}, a.value});
   }
   about_.name = name_;
   about_.about = line_;
@@ -220,18 +215,6 @@ UNMASK_LIBRARY registered_part::registered_part(const part_function& part)
     detail::describe_function<callback_stop>(about_);
     break;
   }
-}
-
-UNMASK_LIBRARY const callback* registered_part::with(const double* values) {
-  const std::lock_guard lock(mutex_);
-  for (const callback& before : used_) {
-    if (std::equal(values, values + before.argument_count, before.arguments)) {
-      return &before;
-    }
-  }
-  used_.push_back(defaults_);
-  std::copy_n(values, defaults_.argument_count, used_.back().arguments);
-  return &used_.back();
 }
 
 UNMASK_LIBRARY void register_part(const part_function& part) {

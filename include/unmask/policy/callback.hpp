@@ -12,9 +12,7 @@ namespace detail {
 /// A part for which a function of the host decides. A device never calls it: a session there
 /// refuses the policy.
 template <callback_stage Stage>
-struct callback_part {
-  const callback* decides = nullptr;  ///< The function; must outlive the policy.
-
+struct callback_part : callback_use {
   static constexpr bool calls_back = true;
   static constexpr callback_stage stage = Stage;
   static constexpr statistics required =
@@ -27,7 +25,7 @@ struct callback_part {
 #if defined(__CUDA_ARCH__)
     return 0.0F;
 #else
-    return callback_scope::innermost()->answer(this, *decides, c, at);
+    return callback_scope::innermost()->answer(*this, c, at);
 #endif
   }
 };
@@ -77,7 +75,7 @@ struct callback_stop : detail::callback_part<callback_stage::stop> {
     return ending::running;
 #else
     return static_cast<ending>(
-        static_cast<int>(detail::callback_scope::innermost()->answer(*decides, context.at)));
+        static_cast<int>(detail::callback_scope::innermost()->answer(*this, context.at)));
 #endif
   }
 };

@@ -22,7 +22,7 @@ void ask(const slot_memory<Policy>& m,
   const step_info at = info_of(*m.state);
   for_each_active_part<active_parts::calls_back_now>(m, [&](const auto& v) {
     if (wanted(v.part.stage)) {
-      detail::callback_scope::innermost()->ask(&v.part, *v.part.decides, candidates, at);
+      detail::callback_scope::innermost()->ask(v.part, candidates, at);
     }
   });
 }

@@ -34,18 +34,13 @@ void each(void*, const callback_step& step, float* answers) {
   }
 }
 
-// An argument as the parts of the library have it.
-float argument(const callback_step& s, std::size_t i) {
-  return static_cast<float>(s.arguments[i]);
-}
-
 void entropies_within(void*, const callback_step& step, float* answers) {
   float sum = 0.0F;
   float largest = -std::numeric_limits<float>::infinity();
   for (const callback_candidate& c : step.candidates) {
     const float rest = c.entropy >= largest ? sum : sum - largest + c.entropy;
     const bool may = c.rank == 0 || std::isfinite(c.entropy);  // not if it is ranked last
-    *answers++ = may && rest <= argument(step, 0) ? 1.0F : 0.0F;
+    *answers++ = may && rest <= step.arguments[0] ? 1.0F : 0.0F;
     sum += c.entropy;
     largest = std::max(largest, c.entropy);
   }
@@ -74,14 +69,14 @@ void give_names() {
        "above",
        "a line",
        value,
-       &each<[](c x, s q) { return argument(q, 0) < x.confidence; }>},
-      {rule, "first", "", count, &each<[](c x, s q) { return x.rank < q.arguments[0]; }>},
+       &each<[](c x, s q) { return q.arguments[0] < x.confidence; }>},
+      {rule, "first", "", count, &each<[](c x, s q) { return float(x.rank) < q.arguments[0]; }>},
       {rule, "within", "", value, &entropies_within},
       {rule,
        "best_and_certain",
        "",
        value,
-       &each<[](c x, s q) { return x.rank == 0 || x.entropy <= argument(q, 0); }>},
+       &each<[](c x, s q) { return x.rank == 0 || x.entropy <= q.arguments[0]; }>},
       {rule, "in_steps", "", count, &each<[](c x, s q) {
          const auto steps = index_t(q.arguments[0]);
          const index_t all_of_block = x.block_masked_at_first;
@@ -90,7 +85,7 @@ void give_names() {
        }>},
       {rule, "moving", "", range, &each<[](c x, s q) {
          const float done = float(x.block_length - x.block_masked) / float(x.block_length);
-         return std::fma(done, argument(q, 1) - argument(q, 0), argument(q, 0)) < x.confidence;
+         return std::fma(done, q.arguments[1] - q.arguments[0], q.arguments[0]) < x.confidence;
        }>},
       {rule, "none", "", {}, &each<[](c, s) { return false; }>},
       {ranking, "margins", "", {}, &each<[](c x, s) { return x.margin; }>},
@@ -109,7 +104,7 @@ void give_names() {
        "",
        count,
        [](void*, s q, float* answer) {
-         *answer = q.view.step >= q.arguments[0] && q.view.masked_count > 0 ? 4.0F : 0.0F;
+         *answer = float(q.view.step) >= q.arguments[0] && q.view.masked_count > 0 ? 4.0F : 0.0F;
        }},
   };
   static const bool once = [&all] {
@@ -597,7 +592,7 @@ TEST(callbacks, have_names_in_texts) {
   EXPECT_EQ(message("above(limit=0.9)"),
             "policy 'above(limit=0.9)', column 13: above has no argument 'limit': it has value");
   EXPECT_EQ(message("above(inf)"),
-            "policy 'above(inf)', column 7: value of above must be in [0, 8], got inf");
+            "policy 'above(inf)', column 7: value of above must be a number in [0, 8], got inf");
   EXPECT_EQ(message("above + first"),
             "policy 'above + first', column 9: a policy has at most one commit rule, got above and "
             "first: join them by any_of(...) or all_of(...)");
@@ -646,9 +641,9 @@ TEST(callbacks, with_impossible_names_are_refused) {
   const function_argument broken[] = {{"x", 0.5, at_least(0), true}};
   EXPECT_EQ(message({rule, "fine", "", broken, f}),
             "the default of x of 'fine' must be a whole number, at least 0, got 0.5");
-  const std::vector<function_argument> many(9, {"x", 1.0});
+  const std::vector<function_argument> many(5, {"x", 1.0});
   EXPECT_EQ(message({rule, "fine", "", many, f}),
-            "the number of arguments of a part must be at most 8, got 9");
+            "the number of arguments of a part must be at most 4, got 5");
   for (const known_part& p : known_parts()) {
     EXPECT_NE(p.name, "fine");
   }

@@ -35,8 +35,8 @@ void ask(void* context, const unmask::callback_step& s, float* answers) {
   const unmask::sequence_view& q = s.view;
   const auto length = static_cast<std::size_t>(q.length);
   nb::list arguments;
-  for (const double x : s.arguments) {
-    arguments.append(x);
+  for (const float x : s.arguments) {  // 0.9, not 0.8999999761581421
+    arguments.append(nb::float_(nb::str(unmask::shortest_text(double{x}).c_str())));
   }
   const nb::object made = nb::module_::import_("unmask._parts")
                               .attr("answers")(reinterpret_cast<std::uintptr_t>(context),

@@ -54,7 +54,7 @@ impl<'a> Step<'a> {
         list(self.raw.marks, self.raw.length)
     }
     /// Values of the part's arguments.
-    pub fn arguments(&self) -> &'a [f64] {
+    pub fn arguments(&self) -> &'a [f32] {
         list(self.raw.arguments, self.raw.argument_count)
     }
     /// The numbers of the step.

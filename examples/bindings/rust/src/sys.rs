@@ -65,7 +65,7 @@ pub struct unmask_step {
     pub candidates: *const unmask_step_candidate,
     pub tokens: *const i32,
     pub marks: *const u8,
-    pub arguments: *const f64,
+    pub arguments: *const f32,
     pub seed: u64,
     pub sequence: u32,
     pub candidate_count: i32,

@@ -827,7 +827,7 @@ fn a_rule_in_rust_decodes_as_the_part_with_that_rule() {
         Argument { name: "count", value: 1.0, range: None, whole: true },
     ];
     register_part(Stage::Rule, "certain_or_first", "in Rust", &arguments, |step, answers| {
-        let (value, count) = (step.arguments()[0] as f32, step.arguments()[1] as i32);
+        let (value, count) = (step.arguments()[0], step.arguments()[1] as i32);
         for (c, answer) in step.candidates().iter().zip(answers) {
             assert_eq!(step.marks()[c.position as usize], 1);
             assert_eq!(step.tokens()[c.position as usize], step.numbers().mask_token);
