@@ -6,7 +6,9 @@
 //     unmask_hostile --seed 1 --case 4711           one case in detail
 //     unmask_hostile --seed 1 --small ...           the same of small cases, which are other ones
 //     unmask_hostile --record 6000                  what the first cases decide, as hashes
+//     unmask_hostile --record-newer 500             the same of cases with parts that came later
 //     unmask_hostile --recorded FILE                whether they still decide so (recorded.hpp)
+//     unmask_hostile --parts                        the list of parts, for recorded_parts.hpp
 //
 // A case is a policy, a model, some sequences and an engine, all of which follow from the seed and
 // the case's number. It is decoded once with an oracle (oracle.cpp), then again alone, with three
@@ -47,6 +49,7 @@ struct options {
   bool shrinks = true;
   std::uint64_t record = 0;
   std::string recorded;
+  bool lists_parts = false;
 };
 
 struct counts {
@@ -238,9 +241,13 @@ int run(const options& o) {
   return sum.failures == 0 ? 0 : 1;
 }
 
-void record(std::uint64_t cases) {
-  std::cout << "# unmask_hostile --record " << cases << '\n';
-  for (std::uint64_t number = 0; number < cases; ++number) {
+void record(std::uint64_t cases, std::uint64_t first) {
+  if (first == first_of_newer && !has_newer_parts()) {
+    throw std::invalid_argument("--record-newer: recorded_parts.hpp lists every part, so there is "
+                                "nothing to record");
+  }
+  std::cout << "# unmask_hostile --record" << (first > 0 ? "-newer " : " ") << cases << '\n';
+  for (std::uint64_t number = first; number < first + cases; ++number) {
     std::cout << recorded_line(number) << '\n';
   }
 }
@@ -259,8 +266,9 @@ int check_record(const options& o) {
   }
   std::cout << changed << " of " << lines.size() << " recorded cases decide otherwise\n";
   if (changed > 0) {
-    std::cout << "If this is meant, record them anew, and say why:\n  unmask_hostile --record "
-              << lines.size() << " > " << o.recorded << '\n';
+    std::cout << "If this is meant, record them anew, and say why:\n  unmask_hostile --record"
+              << (std::stoull(lines.front()) < first_of_newer ? " " : "-newer ") << lines.size()
+              << " > " << o.recorded << '\n';
   }
   return changed == 0 ? 0 : 1;
 }
@@ -287,8 +295,11 @@ options read_options(int count, char** values) {
       o.most_failures = static_cast<int>(number());
     } else if (name == "--patience") {
       o.patience = static_cast<unsigned>(number());
-    } else if (name == "--record") {
+    } else if (name == "--record" || name == "--record-newer") {
       o.record = static_cast<std::uint64_t>(number());
+      o.first = name == "--record" ? 0 : first_of_newer;
+    } else if (name == "--parts") {
+      o.lists_parts = true;
     } else if (name == "--recorded") {
       if (++i == count) {
         throw std::invalid_argument(name + " wants a file");
@@ -320,12 +331,16 @@ int main(int count, char** values) {
     std::cerr << e.what()
               << "\nusage: unmask_hostile [--seed N] [--case N] [--first N] [--decodes N] "
                  "[--failures N] [--patience SECONDS] [--small] [--reasons] [--no-shrink] "
-                 "[--record N] [--recorded FILE]\n";
+                 "[--record N] [--record-newer N] [--recorded FILE] [--parts]\n";
     return 2;
   }
   try {
+    if (chosen.lists_parts) {
+      std::cout << unmask::hostile::list_of_parts();
+      return 0;
+    }
     if (chosen.record > 0) {
-      unmask::hostile::record(chosen.record);
+      unmask::hostile::record(chosen.record, chosen.first);
       return 0;
     }
     if (!chosen.recorded.empty()) {

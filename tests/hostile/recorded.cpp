@@ -22,7 +22,10 @@ std::string case_hash(const scenario& s) {
 }  // namespace
 
 scenario recorded_case(std::uint64_t number) {
-  return random_scenario(1, number, number % 2 == 0 ? case_size::any : case_size::small);
+  return random_scenario(1,
+                         number,
+                         number % 2 == 0 ? case_size::any : case_size::small,
+                         number < first_of_newer ? drawn_parts::recorded : drawn_parts::newer);
 }
 
 std::string recorded_line(std::uint64_t number) {

@@ -7,6 +7,10 @@
 ///
 /// A change that is to change no decision leaves every line as it is; one that is to change some
 /// changes the lines of those, and says why. A record does not tell whether a decision is right.
+///
+/// The cases draw from a list of parts that stays as it is (recorded_parts.hpp), so that a new part
+/// changes no line. Cases from first_of_newer on have parts and arguments that the list does not
+/// have: a second file records them.
 
 #include <string>
 #include <vector>
@@ -14,6 +18,9 @@
 #include "hostile/decode.hpp"
 
 namespace unmask::hostile {
+
+/// Number of the first case of a record of newer parts.
+inline constexpr std::uint64_t first_of_newer = 1'000'000;
 
 /// Case `number` of a record: of seed 1, an odd one of the small cases.
 [[nodiscard]] scenario recorded_case(std::uint64_t number);

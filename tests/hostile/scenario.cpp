@@ -132,15 +132,16 @@ several_fields(dice& d, const sequence_plan& q, const testing::language& l) {
 
 }  // namespace
 
-scenario random_scenario(std::uint64_t seed, std::uint64_t number, case_size size) {
+scenario
+random_scenario(std::uint64_t seed, std::uint64_t number, case_size size, drawn_parts parts) {
   dice d(mixed(seed, number));
-  scenario s = random_scenario(d, size);
+  scenario s = random_scenario(d, size, parts);
   s.seed = seed;
   s.number = number;
   return s;
 }
 
-scenario random_scenario(dice& d, case_size size) {
+scenario random_scenario(dice& d, case_size size, drawn_parts parts) {
   scenario s;
   s.model = random_model(d, size);
   // So many logits that a session shares them among threads, of many rows or of long ones.
@@ -151,7 +152,7 @@ scenario random_scenario(dice& d, case_size size) {
     s.model.mask_token = 5;
     s.model.eos_token = d.chance(0.5) ? 7 : no_token;
   }
-  s.policy = random_policy(d, s.model);
+  s.policy = random_policy(d, s.model, parts);
   if (is_large) {
     s.policy.push_back({"max_steps", {std::to_string(d.within(2, 5))}, {}});
   }

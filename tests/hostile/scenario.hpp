@@ -65,10 +65,14 @@ struct scenario {
 enum class case_size { any, small };
 
 /// Case `number` of a seed: the same on every machine.
-[[nodiscard]] scenario
-random_scenario(std::uint64_t seed, std::uint64_t number, case_size size = case_size::any);
+[[nodiscard]] scenario random_scenario(std::uint64_t seed,
+                                       std::uint64_t number,
+                                       case_size size = case_size::any,
+                                       drawn_parts parts = drawn_parts::all);
 /// The case that these choices make, without seed and number.
-[[nodiscard]] scenario random_scenario(testing::dice& d, case_size size = case_size::any);
+[[nodiscard]] scenario random_scenario(testing::dice& d,
+                                       case_size size = case_size::any,
+                                       drawn_parts parts = drawn_parts::all);
 
 /// Description for failure messages.
 [[nodiscard]] std::string description(const scenario& s);

@@ -6,6 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <span>
+#include <stdexcept>
+
+#include "hostile/recorded_parts.hpp"
 
 namespace unmask::hostile {
 
@@ -28,6 +32,86 @@ std::string text_of(const written_part& part) {
   return text + (*before == ',' ? ")" : "");
 }
 
+/// A part as recorded_parts.hpp lists it: its name and, each with the words it may be, its
+/// arguments.
+struct listed_part {
+  std::string_view name;
+  std::vector<std::pair<std::string_view, std::string_view>> arguments;
+};
+
+/// Reads "name(argument, argument=word|word)".
+listed_part read_listed(std::string_view text) {
+  const auto cut = [&text](std::string_view ends) {
+    const std::size_t at = std::min(text.find_first_of(ends), text.size());
+    const std::string_view head = text.substr(0, at);
+    text.remove_prefix(std::min(text.find_first_not_of("(), ", at), text.size()));
+    return head;
+  };
+  listed_part p{cut("("), {}};
+  while (!text.empty()) {
+    const std::string_view argument = cut(",)");
+    const std::size_t equals = std::min(argument.find('='), argument.size());
+    p.arguments.emplace_back(argument.substr(0, equals),
+                             argument.substr(std::min(equals + 1, argument.size())));
+  }
+  return p;
+}
+
+const auto& of_name(const auto& all, std::string_view name) {
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+  if (at == all.end()) {
+    throw std::logic_error("recorded_parts.hpp has " + std::string(name) +
+                           ", which is gone: list the parts with --parts, and record anew");
+  }
+  return *at;
+}
+
+/// The known parts of recorded_parts.hpp, each with the arguments and words that it had.
+const std::vector<known_part>& recorded_known_parts() {
+  static const std::vector<known_part> all = [] {
+    static std::vector<std::vector<part_argument>> arguments;
+    std::vector<known_part> parts;
+    arguments.reserve(std::size(recorded_parts));
+    for (const std::string_view text : recorded_parts) {
+      const listed_part listed = read_listed(text);
+      known_part p = of_name(known_parts(), listed.name);
+      auto& of_part = arguments.emplace_back();
+      for (const auto& [name, words] : listed.arguments) {
+        of_part.push_back(of_name(p.arguments, name));
+        of_part.back().words = words;
+      }
+      p.arguments = of_part;
+      parts.push_back(p);
+    }
+    return parts;
+  }();
+  return all;
+}
+
+/// True if the list has the part, with the arguments that are written by name.
+bool is_recorded(const written_part& p) {
+  const auto at = std::find_if(std::begin(recorded_parts),
+                               std::end(recorded_parts),
+                               [&](auto text) { return read_listed(text).name == p.name; });
+  if (at == std::end(recorded_parts)) {
+    return p.name == "any_of" || p.name == "all_of" || p.name == "at_most";
+  }
+  const listed_part listed = read_listed(*at);
+  return std::all_of(p.arguments.begin(), p.arguments.end(), [&](const std::string& argument) {
+    const std::size_t equals = argument.find('=');
+    return equals == std::string::npos ||
+           std::any_of(listed.arguments.begin(), listed.arguments.end(), [&](const auto& a) {
+             return a.first == std::string_view(argument).substr(0, equals);
+           });
+  });
+}
+bool is_recorded(const written_policy& policy) {
+  return std::all_of(policy.begin(), policy.end(), [](const written_part& p) {
+    return is_recorded(p) && is_recorded(p.inside);
+  });
+}
+
 /// Which kinds of parts a composition has: about the types that compositions by name compile to.
 struct family {
   bool edits = false;
@@ -44,9 +128,10 @@ struct family {
 
 class author {
  public:
-  author(dice& d, const model_info& model)
+  author(dice& d, const model_info& model, std::span<const known_part> parts)
       : d_(d)
-      , model_(model) {}
+      , model_(model)
+      , parts_(parts) {}
 
   written_policy write() {
     if (d_.chance(0.03)) {
@@ -198,8 +283,7 @@ class author {
   written_policy anything() {
     written_policy all;
     for (int n = d_.within(1, 5); n > 0; --n) {
-      const auto parts = known_parts();
-      all.push_back(part(parts[d_.bits() % parts.size()]));
+      all.push_back(part(parts_[d_.bits() % parts_.size()]));
     }
     return all;
   }
@@ -228,7 +312,7 @@ class author {
 
   written_part one_of(part_stage stage, const std::vector<std::string>& without = {}) {
     std::vector<const known_part*> choices;
-    for (const known_part& p : known_parts()) {
+    for (const known_part& p : parts_) {
       const bool fits = std::none_of(p.arguments.begin(), p.arguments.end(), [](const auto& a) {
         return a.kind == knob_kind::file;  // a file
       });
@@ -288,7 +372,7 @@ class author {
   }
 
   written_part part(const char* name) {
-    for (const known_part& p : known_parts()) {
+    for (const known_part& p : parts_) {
       if (p.name == name) {
         return part(p);
       }
@@ -410,6 +494,7 @@ class author {
 
   dice& d_;
   const model_info& model_;
+  std::span<const known_part> parts_;
   int list_ = 1;
 };
 
@@ -429,8 +514,41 @@ std::string text_of(const written_policy& policy) {
   return text;
 }
 
-written_policy random_policy(dice& d, const model_info& model) {
-  return author(d, model).write();
+written_policy random_policy(dice& d, const model_info& model, drawn_parts parts) {
+  if (parts == drawn_parts::recorded) {
+    return author(d, model, recorded_known_parts()).write();
+  }
+  author any(d, model, known_parts());
+  written_policy policy = any.write();
+  for (int tries = 0; parts == drawn_parts::newer && tries < 1000 && is_recorded(policy); ++tries) {
+    policy = any.write();
+  }
+  return policy;
+}
+
+bool has_newer_parts() {
+  const std::span<const known_part> all = known_parts();
+  return std::any_of(all.begin(), all.end(), [](const known_part& p) {
+    written_part written{std::string(p.name), {}, {}};
+    for (const part_argument& a : p.arguments) {
+      written.arguments.push_back(std::string(a.name) + '=');
+    }
+    return !is_recorded(written);
+  });
+}
+
+std::string list_of_parts() {
+  std::string all;
+  for (const known_part& p : known_parts()) {
+    std::string text(p.name);
+    const char* before = "(";
+    for (const part_argument& a : p.arguments) {
+      text += before + std::string(a.name) + (a.words.empty() ? "" : "=") + std::string(a.words);
+      before = ", ";
+    }
+    all += text + (*before == ',' ? ")" : "") + '\n';
+  }
+  return all;
 }
 
 std::vector<written_policy> shorter(const written_policy& policy) {

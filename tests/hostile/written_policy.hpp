@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file
-/// Policies as text, made at random from known_parts(): whatever part has a name takes part.
+/// Policies as text, made at random from known_parts(): whatever part has a name takes part, but in
+/// a record of decisions, which stays as it is when there are new parts.
 
 #include <unmask/core/plan.hpp>
 
@@ -28,10 +29,24 @@ using written_policy = std::vector<written_part>;
 /// Whether a part of that name is in it, also inside another one.
 [[nodiscard]] bool names(const written_policy& policy, std::string_view name);
 
+/// Parts from which a policy is made.
+enum class drawn_parts {
+  all,
+  recorded,  ///< the parts, arguments and words of recorded_parts.hpp, in its order
+  newer,     ///< all, and at least one part or argument that is not in that list, if there is any
+};
+
+/// True if there are parts or arguments that recorded_parts.hpp does not list.
+[[nodiscard]] bool has_newer_parts();
+
+/// The list of known_parts() with their arguments, for recorded_parts.hpp.
+[[nodiscard]] std::string list_of_parts();
+
 /// A composition that the reader is likely to accept, its arguments often at the edges of their
 /// ranges. Numbers of steps that a policy may let pass idly are small, so that a decode can be
 /// waited for.
-[[nodiscard]] written_policy random_policy(testing::dice& d, const model_info& model);
+[[nodiscard]] written_policy
+random_policy(testing::dice& d, const model_info& model, drawn_parts parts = drawn_parts::all);
 
 /// The same policy less one part, one argument or one operand: all ways to shorten it by one.
 [[nodiscard]] std::vector<written_policy> shorter(const written_policy& policy);

@@ -81,6 +81,7 @@ template <class Sets>
 struct field_over : Sets {
   using Sets::Sets;
 
+  UNMASK_CALLS_HOST
   [[nodiscard]] UNMASK_HD bool is_masked(index_t p) const {
     return this->symbol(p) >= this->classes();
   }

@@ -74,13 +74,13 @@ TEST(emulated_constraint, what_a_device_does_not_do_is_refused) {
   EXPECT_THROW(static_cast<void>(s.constraint_state(0)), std::logic_error);
 }
 
-// The rows of predecessors end where the symbols begin, with a number above every class: a field
-// that looked at the position before its first took it for a masked one.
+// The sets at both ends of a field belong to no position: a step that looked at the position before
+// the first would read and write what lies before the arrays.
 TEST(emulated_constraint, a_field_has_no_position_before_its_first) {
   language l;
   l.words = {"a", "b", "", ""};
   l.model = {.vocab = 4, .mask_token = 2, .eos_token = 3};
-  constexpr std::uint32_t length = 14;  // and a state after the end: a row for each of 16 states
+  constexpr std::uint32_t length = 15;  // its rows of predecessors are 16 words: without padding
   l.bytes = {std::vector<std::uint32_t>((length + 1) * 256, dead_state), {}, 0};
   for (std::uint32_t q = 0; q < length; ++q) {
     l.bytes.next[256 * q + 'a'] = l.bytes.next[256 * q + 'b'] = q + 1;
@@ -89,17 +89,17 @@ TEST(emulated_constraint, a_field_has_no_position_before_its_first) {
   l.bytes.accepting[length] = 1;
   std::optional<constraint> c = constraint_of(l, {.bytes = 1 << 18});
   ASSERT_TRUE(c);
-  ASSERT_EQ(c->states(), 16U);
+  ASSERT_EQ(c->states(), 17U);
   CUstream_st stream;
   const named_policy p = read_policy("tokens_per_step(1)");
-  const session_capacity capacity{.length = 16, .window = 16};
+  const session_capacity capacity{.length = 17, .window = 17};
   named_session host(p, l.model, capacity);
   session<named_policy, on_stream> device(p, l.model, capacity, on_stream{&stream});
   const constrained_field field{.language = &*c};
-  std::vector<token_id> expected(16, 0);
-  std::vector<token_id> tokens(16, 0);
-  host.start(0, {expected.data(), 16}, {.length = 16}, {.constraints = {&field, 1}});
-  device.start(0, {tokens.data(), 16}, {.length = 16}, {.constraints = {&field, 1}});
+  std::vector<token_id> expected(17, 0);
+  std::vector<token_id> tokens(17, 0);
+  host.start(0, {expected.data(), 17}, {.length = 17}, {.constraints = {&field, 1}});
+  device.start(0, {tokens.data(), 17}, {.length = 17}, {.constraints = {&field, 1}});
   EXPECT_EQ(device.report().filled, 2);
   EXPECT_EQ(host.report().filled, 2);
   EXPECT_EQ(tokens, expected);
