@@ -195,21 +195,21 @@ PLAIN_PATHS = re.compile(r"^(?!tests/|bench/results/).*\.md$|^include/unmask/[^/
 OPENERS = "What|Whom?|The same|Those|That of|Of|But for|None of"
 OPENING = re.compile(rf"^ *///?<? *({OPENERS})(?= )|///< ({OPENERS})(?= )")
 
-# Patterns that the house style advises against, and how often they may occur in pages and in the comments
-# of include/. Some uses are right, such as "as many as" with a noun, so the ceiling is not 0 for all; it only falls.
+# Patterns that the house style advises against, and how often they may occur in pages, in the comments of
+# include/, and in its messages, line by line. Some uses are right, such as "as many as" with a noun, so the ceiling is not 0 for all; it only falls.
 CEILINGS = {
-    r"of wh(?:ich|ose)": (0, 0),
-    r"(?:those|that) of": (6, 85),
-    r"(?:so|as|that) (?:many|much)": (2, 8),
-    r"(?<!there )(?:is|are|be|was|were) no(?= (?!longer))": (0, 3),
-    r"(?<=, )too": (2, 1),
-    r"but for": (0, 0),
-    r"in place of": (0, 0),
-    r"stands?": (3, 1),
-    r"go(?:es)? (?:with|together|on)": (1, 0),
-    r"the same of": (0, 0),
-    r"mended|lent|lends?": (0, 0),
-    r"besides": (0, 0),
+    r"of wh(?:ich|ose)": (0, 0, 0),
+    r"(?:those|that) of": (6, 86, 21),
+    r"(?:so|as|that) (?:many|much)": (2, 8, 3),
+    r"(?<!there )(?:is|are|be|was|were) no(?= (?!longer))": (0, 3, 0),
+    r"(?<=, )too": (2, 1, 0),
+    r"but for": (0, 0, 0),
+    r"in place of": (0, 0, 0),
+    r"stands?": (3, 1, 0),
+    r"go(?:es)? (?:with|together|on)": (1, 0, 0),
+    r"the same of": (0, 0, 0),
+    r"mended|lent|lends?": (0, 0, 0),
+    r"besides": (0, 0, 0),
 }
 STYLED_PAGES = re.compile(r"\.md$")
 OPENING_PATHS = re.compile(r"^(include|examples|bench)/")
@@ -221,6 +221,7 @@ CODE = re.compile(r"\.(hpp|cpp|h|c|cu|cuh)$")
 NAME = re.compile(r"(?<![A-Za-z0-9_])(" + "|".join(sorted(NAMES, key=len, reverse=True)) +
                   r")(?![A-Za-z0-9_])")
 COMMENT = re.compile(r"//(.*)$")
+MESSAGE = re.compile(r'"((?:[^"\\]|\\.)* (?:[^"\\]|\\.)*)"')  # a string with a blank
 
 
 def words(table):
@@ -248,7 +249,7 @@ def complaints(path, text):
 
 
 def occurrences(path, text):
-    """Of one file: (line, index of the pattern in CEILINGS, 0 for a page or 1 for a comment)."""
+    """Of one file: (line, index of the pattern in CEILINGS, 0 for a page, 1 for a comment, 2 for a message)."""
     is_page = bool(STYLED_PAGES.search(path))
     if not is_page and not (path.startswith("include/") and CODE.search(path)):
         return
@@ -256,9 +257,12 @@ def occurrences(path, text):
     for number, line in enumerate(text.split("\n"), 1):
         is_code = is_code != line.startswith("```")
         comment = COMMENT.search(line)
-        seen = "" if is_code else line if is_page else comment.group(1) if comment else ""
-        for m in STYLE.finditer(re.sub(r"`[^`]*`", "``", seen)):
-            yield number, int(m.lastgroup[1:]), 0 if is_page else 1
+        texts = [(0, line)] if is_page and not is_code else [(1, comment.group(1))] if comment else []
+        if not is_page and not comment and not line.startswith("#"):
+            texts = [(2, " ".join(MESSAGE.findall(line)))]
+        for kind, text in texts if not (is_page and is_code) else ():
+            for m in STYLE.finditer(re.sub(r"`[^`]*`", "``", text)):
+                yield number, int(m.lastgroup[1:]), kind
 
 
 def self_test():
@@ -275,6 +279,7 @@ def self_test():
     assert [c[0] for c in occurrences("a.md", page)] == [1, 1, 5, 5]
     assert [c[2] for c in occurrences("include/a.hpp", "x;  // of which\nof_which;\n")] == [1]
     assert not list(occurrences("tests/a.hpp", "x;  // of which\n"))
+    assert [c[::2] for c in occurrences("include/a.hpp", 'f("it is no part of it");\ng("of_which");\n')] == [(1, 2)]
 
 
 def main():
@@ -288,7 +293,7 @@ def main():
     if not any(files):  # an archive
         files = [str(f.relative_to(root)) for f in root.rglob("*") if f.is_file()]
     found = 0
-    counts = [[0, 0] for _ in CEILINGS]
+    counts = [[0, 0, 0] for _ in CEILINGS]
     for path in files:
         if not path or SKIP.search(path):
             continue
@@ -304,7 +309,7 @@ def main():
             if "--counts" in sys.argv:
                 print(f"{path}:{line}: {list(CEILINGS)[i]}")
     for (pattern, ceilings), count in zip(CEILINGS.items(), counts):
-        for kind, name in enumerate(("pages", "comments of include/")):
+        for kind, name in enumerate(("pages", "comments of include/", "messages of include/")):
             if count[kind] > ceilings[kind]:
                 print(f"'{pattern}' is {count[kind]} times in {name}, at most {ceilings[kind]}: .github/STYLE.md has the"
                       f" words instead, --counts the places")

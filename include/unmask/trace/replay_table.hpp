@@ -106,10 +106,10 @@ class replay_table {
     const bool is_shape = g.prompt_length >= 0 && g.prompt_length <= g.length &&
                           g.length <= max_length && g.block_length >= 1;
     if (!is_shape || s.tokens.size() != length) {
-      throw std::invalid_argument("trace: slot " + std::to_string(s.slot) +
-                                  " has no sequence: as many tokens as its length, " +
-                                  std::to_string(g.length) +
-                                  ", of which the prompt has at most all");
+      throw std::invalid_argument(
+          "trace: slot " + std::to_string(s.slot) +
+          " has no sequence: it must have the number of tokens of its length, " +
+          std::to_string(g.length) + ", and no longer a prompt");
     }
     tokens_ = s.tokens;
     editable_.assign(length, 1);

@@ -139,7 +139,7 @@ class trace_text_reader {
         if constexpr (requires { value.entries; }) {
           const std::size_t values = read_column(in, value);
           if (values != count.value_or(values)) {
-            in.fail("its columns must have as many values, " + std::to_string(*count));
+            in.fail("its columns must have the same number of values, " + std::to_string(*count));
           }
           count = values;
         } else {

@@ -374,7 +374,8 @@ TEST(trace_writer, writes_the_soft_tokens_of_a_session_that_has_some) {
             R"({"slot":0,"step":0,"soft":{"position":[1,2],"token":[3]}})"
             "\n"));
       },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("columns must have as many values")));
+      ThrowsMessage<std::invalid_argument>(
+          HasSubstr("columns must have the same number of values")));
 }
 
 TEST(trace_writer, the_schema_refuses_other_lines) {
