@@ -66,3 +66,11 @@ unmask_quietly "${pip[@]}" install aiohttp cachetools cbor2 cloudpickle einops j
   openai-harmony partial-json-parser psutil py-cpuinfo pybase64 pyzmq uvloop xgrammar
 
 UNMASK_VLLM=$PWD/$vllm UNMASK_LMDEPLOY=$PWD/$lmdeploy "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
+
+# diffusers 0.42.1 needs transformers 5.23; MLX and its models need a later one.
+echo "Installing transformers 5.24 and MLX beside it"
+newer=$folder/newer
+[[ -d $newer ]] ||
+  unmask_quietly "${pip[@]}" install --no-deps --target "$newer" transformers==5.24.0 mlx==0.32.4 mlx-cpu==0.32.4 mlx-vlm==0.7.10
+PYTHONPATH=$newer "$venv/bin/python" -m pytest -q -p no:cacheprovider \
+  tests/python/test_transformers.py tests/python/test_diffusion_gemma.py tests/python/test_mlx.py "$@"

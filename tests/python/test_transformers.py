@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """unmask.transformers.generate beside loops of a page, on BERTs of random weights and on the tiny LLaDA."""
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from conftest import REPOSITORY
 from draws import probability_of_a_fit, sampled
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+from unmask import constraints  # noqa: E402
 from unmask.transformers import generate  # noqa: E402
 
 VOCAB, MASK, PAD = 60, 59, 0
@@ -653,6 +655,16 @@ class Blocks:
         logits[:, torch.arange(ids.shape[1]), torch.arange(ids.shape[1]) % 31] = 9.0
         wide = torch.full((*ids.shape, 156896 - 32), -9.0)
         return torch.cat([logits, wide], dim=-1)
+
+
+def test_a_language_ends_with_the_answer_where_whole_blocks_are_decoded():
+    words = constraints.vocabulary(token_bytes=[bytes([97 + i]) for i in range(28)] + [b"", b""], mask_token=28, eos_token=29)
+    table = torch.randn(30, 30, generator=torch.Generator().manual_seed(1)) * 3
+    for new in (3, 5, 8):
+        out = generate(lambda ids: table[ids], torch.tensor([[1, 2, 3]]), "model:sdar", max_new_tokens=new, mask_token_id=28,
+                       eos_token_id=29, vocab_size=30, constraint=constraints.regex("[a-c]{2}x*[d-f]", words))
+        text = "".join(chr(97 + t) for t in out.sequences[0, 3:].tolist() if t != 29)
+        assert re.fullmatch("[a-c]{2}x*[d-f]", text) and out.sequences.shape == (1, 3 + new)
 
 
 def test_without_a_policy_the_word_of_the_model_decides():

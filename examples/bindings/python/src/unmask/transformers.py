@@ -244,6 +244,8 @@ def _decode(
     constraints = list(constraint) if isinstance(constraint, (list, tuple)) else [constraint] * len(rows)
     if len(constraints) != len(rows):
         raise ValueError(f"constraint must be one, or a list with one for each of {len(rows)} rows, got {len(constraints)}")
+    if max_new_tokens is not None:  # what is decoded right of an answer is no part of it
+        constraints = [Field(c, 0, max_new_tokens) if isinstance(c, Constraint) else c for c in constraints]
     for slot, row in enumerate(rows):
         session.start(
             slot,

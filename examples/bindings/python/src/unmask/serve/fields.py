@@ -581,10 +581,10 @@ _LANGUAGES = {
 def _language(fields: _Fields) -> Language | None:
     """The field that says what the answer is; None: any text."""
     formatted, structured = _response_format(fields.take("response_format")), _structured(fields.take("structured_outputs"))
-    given = [l for l in (formatted, structured) if l is not None]
+    given = [language for language in (formatted, structured) if language is not None]
     given += [Language(kind, fields.take(name), name) for name, kind in _LANGUAGES.items() if fields.has(name)]
     if len(given) > 1:
-        first, second = (l.field.split(".")[0] for l in given[:2])
+        first, second = (language.field.split(".")[0] for language in given[:2])
         raise Refused(f"{second} must not be given with {first}: both say what the answer is", second)
     for language in given:
         _check_language(language)
