@@ -51,7 +51,8 @@ struct replay_by_address {
   UNMASK_HD verdict edit_token(const auto& c, const auto& context) const {
     return whole().edit_token(c, context);
   }
-  [[nodiscard]] UNMASK_HD float draw_temperature() const { return whole().draw_temperature(); }
+  /// As replay, without a copy of the view in the kernels that read.
+  [[nodiscard]] UNMASK_HD float draw_temperature() const { return 1.0F; }
   [[nodiscard]] UNMASK_HD token_id forced_token(const step_info& at) const {
     return whole().forced_token(at);
   }
