@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #pragma once
 
-#include <unmask/c_api/translate.hpp>
+#include <unmask/c_api/calls.hpp>
 #include <unmask/c_parts.h>
 #include <unmask/named_policy.hpp>
 
