@@ -1,48 +1,91 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Random grammars and structural tags beside xgrammar, on every short text.
+"""Random grammars beside a naive recogniser, and structural tags beside xgrammar, on every short text.
 
 usage: grammars.py JUDGED grammars|tags SEED COUNT
 
-JUDGED is judged.cpp, compiled; needs the package xgrammar, and PyTorch, which it imports. The status is 1 where they
-differ: of grammars with recursion enough for the texts.
+JUDGED is judged.cpp, compiled. Where the package xgrammar is installed, and PyTorch, which it imports, it judges
+grammars, too: what it says otherwise is counted. Tags need it. The status is 1 where the compiler and the recogniser
+differ, of tags the compiler and xgrammar.
 """
 import itertools
 import json
 import os
 import random
 import signal
-import subprocess
 import sys
 
-import xgrammar
-from xgrammar.testing import _is_grammar_accept_string
+from judge_texts import Judged
 
-judged = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+try:
+    import xgrammar
+    from xgrammar.testing import _is_grammar_accept_string
+except ImportError:
+    xgrammar = None
+
+judged = Judged(sys.argv[1])
 rng = random.Random(int(sys.argv[3]))
+ask = judged.ask
 
 
-def ask(kind, source, texts, flags="-"):
-    lines = [f"{kind} {flags} 0 {len(texts)}"] + [t.encode().hex() for t in [source, *texts]]
-    judged.stdin.write(("\n".join(lines) + "\n").encode())
-    judged.stdin.flush()
-    return json.loads(judged.stdout.readline().decode("utf-8", "surrogateescape"))
+# A grammar is drawn as a tree: (kind, parts or what it has), and a rule's name leads to its tree.
+LEAVES = {'"a"': "a", '"b"': "b", '"ab"': "ab", '"\\x61"': "a", '""': ""}
+CLASSES = {"[ab]": lambda c: c in "ab", "[^b]": lambda c: c != "b", "[\\u0061-c]": lambda c: c in "abc"}
+COUNTS = {"*": (0, 99), "+": (1, 99), "?": (0, 1), "{2}": (2, 2), "{0,2}": (0, 2), "{1,}": (1, 99)}
 
 
 def part(depth, names):
     kind = rng.random()
     if depth == 0 or kind < .25:
-        return rng.choice(['"a"', '"b"', "[ab]", "[^b]", '"ab"', '"\\x61"', '[\\u0061-c]', '""'])
+        written = rng.choice([*LEAVES, *CLASSES])
+        return ("text" if written in LEAVES else "class", written)
     if kind < .5:
-        return rng.choice(names)
+        return ("rule", rng.choice(names))
     if kind < .8:
-        return "(" + rng.choice([" ", " | "]).join(part(depth - 1, names) for _ in range(rng.choice([2, 3]))) + ")"
-    return "(" + part(depth - 1, names) + ")" + rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,}"])
+        return (rng.choice(["sequence", "choice"]), [part(depth - 1, names) for _ in range(rng.choice([2, 3]))])
+    return ("repetition", [part(depth - 1, names)], rng.choice([*COUNTS]))
 
 
 def grammar():
     names = ["root", "x", "y.z"][:rng.choice([1, 2, 3])]
-    return "\n".join(f"{n} ::= {part(3, names)}" for n in names)
+    return {name: part(3, names) for name in names}
+
+
+def written(node):
+    if node[0] in ("text", "class", "rule"):
+        return node[1]
+    inside = {"sequence": " ", "choice": " | "}.get(node[0], "").join(map(written, node[1]))
+    return f"({inside})" + (node[2] if node[0] == "repetition" else "")
+
+
+def derives(rules, text):
+    """Whether a grammar derives a text: what each rule derives from each place, until nothing is added."""
+    known = {(name, i): frozenset() for name in rules for i in range(len(text) + 1)}
+
+    def ends(node, i):  # of what a part derives from place i
+        if node[0] == "text":
+            return {i + len(LEAVES[node[1]])} if text.startswith(LEAVES[node[1]], i) else set()
+        if node[0] == "class":
+            return {i + 1} if i < len(text) and CLASSES[node[1]](text[i]) else set()
+        if node[0] == "rule":
+            return known[node[1], i]
+        if node[0] == "choice":
+            return set().union(*(ends(p, i) for p in node[1]))
+        least, most, parts = 1, 1, node[1]
+        if node[0] == "repetition":
+            (least, most), parts = COUNTS[node[2]], node[1] * (len(text) + 3)
+        at, out = {i}, {i} if least == 0 else set()
+        for number, p in enumerate(parts[:most] if node[0] == "repetition" else parts, 1):
+            at = set().union(*(ends(p, k) for k in at))
+            if node[0] != "repetition" or number >= least:
+                out = out | at if node[0] == "repetition" else at
+        return out
+
+    while True:
+        more = {(name, i): frozenset(ends(rules[name], i)) for name, i in known}
+        if more == known:
+            return len(text) in known["root", 0]
+        known = more
 
 
 def text(value):
@@ -95,15 +138,22 @@ def theirs(source, texts, is_tags):
 def main():
     is_tags, count = sys.argv[2] == "tags", int(sys.argv[4])
     texts = ["".join(t) for n in range(6 if is_tags else 5) for t in itertools.product("ab", repeat=n)] + ["c", "ca"]
-    cells = dict.fromkeys(("compared", "strings", "refused", "empty", "xgrammar refuses",
-                           "xgrammar crashes or hangs"), 0)
+    if is_tags and xgrammar is None:
+        sys.exit("structural tags are judged by xgrammar, which is not installed: pip install xgrammar torch")
+    cells = dict.fromkeys(("compared", "strings", "refused", "empty", "xgrammar refuses", "xgrammar crashes or hangs",
+                           "grammars that xgrammar judges otherwise"), 0)
     different = []
     for _ in range(count):
-        source = json.dumps({"type": "structural_tag", "format": form(2)}) if is_tags else grammar()
-        if not (others := theirs(source, texts, is_tags)):
+        rules = None if is_tags else grammar()
+        source = (json.dumps({"type": "structural_tag", "format": form(2)}) if is_tags else
+                  "\n".join(f"{name} ::= {written(tree)}" for name, tree in rules.items()))
+        others = theirs(source, texts, is_tags) if xgrammar else None
+        if xgrammar and not others:
             cells["xgrammar refuses" if others == "" else "xgrammar crashes or hangs"] += 1
+        if is_tags and not others:
             continue
-        ours = ask("tag", source, texts) if is_tags else ask("grammar", source, texts, "r12")
+        expected = others if is_tags else "".join("01"[derives(rules, t)] for t in texts)
+        ours = ask("tag", source, texts) if is_tags else ask("grammar", source, texts, flags="r6")
         is_empty = not ours["ok"] and ("derives no text" in ours["message"] or "no text obeys" in ours["message"])
         if not ours["ok"] and not is_empty:
             cells["refused"] += 1
@@ -111,7 +161,8 @@ def main():
         match = "0" * len(texts) if is_empty else ours["match"]
         cells["empty" if is_empty else "compared"] += 1
         cells["strings"] += len(texts)
-        different += [(source, t, m) for t, m, n in zip(texts, match, others) if m != n]
+        cells["grammars that xgrammar judges otherwise"] += bool(others) and others != expected
+        different += [(source, t, m) for t, m, n in zip(texts, match, expected) if m != n]
     print(cells, len(different), "different")
     for item in sorted(different, key=lambda d: len(d[0]))[:10]:
         print("DIFFERENT", *item)

@@ -18,10 +18,11 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 
 import jsonschema
+
+from judge_texts import Judged, written
 
 ANNOTATIONS = re.compile(r"/content\.json$")  # JSON Schema says that content* reject nothing
 VOCABULARIES = re.compile(r"/vocabulary\.json$")  # a $schema in another document, which turns keywords off
@@ -39,27 +40,8 @@ def is_misread(value):
     return isinstance(value, list) and any(is_misread(x) for x in value)
 
 
-class Judged:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, kind, source, texts, samples=0, flags="-"):
-        lines = [f"{kind} {flags} {samples} {len(texts)}"] + [t.encode().hex() for t in [source, *texts]]
-        self.process.stdin.write(("\n".join(lines) + "\n").encode())
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the compiler ended on {source[:2000]}")
-        return json.loads(line.decode("utf-8", "surrogateescape"))
-
-
 def is_unicode(text):
     return not re.search("[\ud800-\udfff]", text)
-
-
-def written(data):
-    """The text of a value, with its members in the order of the case."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
 def without_formats(schema):

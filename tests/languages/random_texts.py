@@ -19,18 +19,11 @@ import sys
 
 import jsonschema
 
-judged = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+from judge_texts import Judged
+
+judged = Judged(sys.argv[1])
 rng = random.Random(int(sys.argv[3]))
-
-
-def ask(kind, source, texts, samples=0, flags="-"):
-    lines = [f"{kind} {flags} {samples} {len(texts)}"] + [t.encode().hex() for t in [source, *texts]]
-    judged.stdin.write(("\n".join(lines) + "\n").encode())
-    judged.stdin.flush()
-    line = judged.stdout.readline()
-    if not line:
-        raise SystemExit(f"the compiler ended on {source}")
-    return json.loads(line.decode("utf-8", "surrogateescape"))
+ask = judged.ask
 
 
 SCALARS = [0, 1, 2, 3, -1, 1.5, 10, 15, 7, "", "a", "ab", "abc", "ba", "a1", None, True, False, [], {}, 2.5, -0.5, 100]

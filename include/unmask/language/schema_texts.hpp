@@ -77,7 +77,9 @@ struct known_format {
     const std::string no_colon = "[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2}";
     const std::string query = "(\\?(" + mark + "|[/?])*)?(#(" + mark + "|[/?])*)?";
     const std::string path = "(/(" + mark + ")*)*";
-    const std::string uri = "https?://" + host + "(:[1-9][0-9]{0,3})?" + path + query;
+    // With a host, or a path that has something behind the scheme, as in urn: and mailto:.
+    const std::string uri = "[A-Za-z][A-Za-z0-9+.-]*:(//" + host + "(:[1-9][0-9]{0,3})?" + path +
+                            "|/?(" + mark + ")+" + path + ")" + query;
     const std::string relative =
         "(/((" + mark + ")+" + path + ")?|(" + no_colon + ")+" + path + ")?" + query;
     const std::string pointer = "(/([^/~]|~[01])*)*";

@@ -215,6 +215,27 @@ TEST(schema, has_the_usual_regular_expressions_as_a_format) {
           R"("\\q")"}});
 }
 
+TEST(schema, has_uris_of_any_scheme_as_a_format) {
+  const std::vector<std::string_view> uris{R"("https://a.example:80/b?c#d")",
+                                           R"("irc://irc.example.com/channel")",
+                                           R"("git+ssh://example.com/a.git")",
+                                           R"("urn:oasis:names:4.1.2")",
+                                           R"("mailto:John.Doe@example.com")"};
+  check({R"({"type":"string","format":"uri"})",
+         uris,
+         {R"("//a.example/b")",
+          R"("a")",
+          R"("/a:b")",
+          R"("http:")",
+          R"("1a:b")",
+          R"("bar,baz:foo")",
+          R"("http:// a")",
+          R"("http://a.example:80x/")"}});
+  std::vector<std::string_view> references(uris);
+  references.insert(references.end(), {R"("/a:b")", R"("a/b:c")", R"("#d")"});
+  check({R"({"type":"string","format":"uri-reference"})", references, {R"("1a:b")", R"("a b")"}});
+}
+
 TEST(schema, has_no_names_whose_schema_is_the_whole) {
   const compiled got = compile_schema(R"({"not":{"propertyNames":{"not":{"$ref":"#"}}}})");
   ASSERT_FALSE(got);
