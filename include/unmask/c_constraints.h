@@ -49,7 +49,7 @@ typedef struct unmask_constraint_limits {
 } unmask_constraint_limits;
 /// Initialises unmask_constraint_limits with its defaults.
 #define UNMASK_CONSTRAINT_LIMITS_INIT                                                              \
-  {(uint32_t)sizeof(unmask_constraint_limits), 4096, (uint64_t)64 << 20}
+  {(uint32_t)sizeof(unmask_constraint_limits), 65536, (uint64_t)64 << 20}
 
 /// Takes the bytes of each of the options->vocab tokens; of the options the model counts.
 /// `also_eos` are further tokens that end an answer, in addition to unmask_options::eos_token.

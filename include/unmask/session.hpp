@@ -11,6 +11,7 @@
 #include <unmask/core/validate_rows.hpp>
 #include <unmask/session_layers.hpp>
 #include <unmask/session_rows.hpp>
+#include <unmask/step/callbacks.hpp>
 #include <unmask/step/pending_request.hpp>
 #include <unmask/step/slot.hpp>
 #include <unmask/step/state_bytes.hpp>

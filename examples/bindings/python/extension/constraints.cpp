@@ -108,7 +108,7 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
            "vocabulary"_a,
            nb::kw_only(),
            "start"_a = 0,
-           "states"_a = 4096,
+           "states"_a = 65536,
            "memory"_a = std::size_t{64} << 20U)
       .def_static(
           "from_transitions",
@@ -144,7 +144,7 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
           "vocabulary"_a,
           nb::kw_only(),
           "start"_a = 0,
-          "states"_a = 4096,
+          "states"_a = 65536,
           "memory"_a = std::size_t{64} << 20U,
           "From transitions over tokens, uint32 [n, 3]: state, token, state. `count` is the number "
           "of states.")
@@ -162,7 +162,7 @@ unmask.constraints makes them from regular expressions and JSON Schemas.)doc")
           "path"_a,
           "vocabulary"_a,
           nb::kw_only(),
-          "states"_a = 4096,
+          "states"_a = 65536,
           "memory"_a = std::size_t{64} << 20U,
           "Reads a file of save().")
       .def(

@@ -258,7 +258,7 @@ of a keyword, the line and column of a grammar. Texts are str, or bytes of UTF-8
           },
           "vocabulary"_a,
           nb::kw_only(),
-          "states"_a = 4096,
+          "states"_a = 65536,
           "memory"_a = std::size_t{64} << 20U,
           "The language over the tokens of a vocabulary.")
       .def("__repr__", [](const languages::automaton& a) {

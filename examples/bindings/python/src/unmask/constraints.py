@@ -83,7 +83,7 @@ def regex(
     vocabulary: Vocabulary,
     *,
     search: bool = False,
-    states: int = 4096,
+    states: int = 65536,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
@@ -111,7 +111,7 @@ def json_schema(
     unicode_escapes: bool = False,
     integer_fractions: bool = False,
     refuse_unknown_formats: bool = False,
-    states: int = 4096,
+    states: int = 65536,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
@@ -149,7 +149,7 @@ def grammar(
     *,
     root: str = "root",
     recursion: int = 3,
-    states: int = 4096,
+    states: int = 65536,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
@@ -171,7 +171,7 @@ def structural_tag(
     tag: str | dict[str, Any],
     vocabulary: Vocabulary,
     *,
-    states: int = 4096,
+    states: int = 65536,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
     **options: Any,
@@ -191,7 +191,7 @@ def json_object(
     *,
     depth: int = 2,
     whitespace: str = r"[ ]?",
-    states: int = 4096,
+    states: int = 65536,
     timeout: float | None = 10.0,
     memory: int = 1 << 30,
 ) -> Constraint:
@@ -205,7 +205,7 @@ def json_object(
                    {"any_depth": depth, "whitespace": whitespace})
 
 
-def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 4096) -> Constraint:
+def choice(choices: Sequence[str], vocabulary: Vocabulary, *, states: int = 65536) -> Constraint:
     """One of some strings."""
     if isinstance(choices, (str, bytes)) or not choices:
         raise ValueError(f"choices must be a list of strings, at least one, got {choices!r}")
@@ -235,7 +235,7 @@ def from_transitions(
     *,
     start: int,
     accepting: Iterable[int],
-    states: int = 4096,
+    states: int = 65536,
 ) -> Constraint:
     """A language given by an automaton over tokens: {state: {token: next state}}, with any numbers as states.
 
@@ -270,7 +270,7 @@ KINDS: dict[str, Callable[..., Constraint]] = {
     "json": json_schema,
     "regex": regex,
     "choice": choice,
-    "json_object": lambda _, words: json_object(words),
+    "json_object": lambda _, words, **options: json_object(words, **options),
     "grammar": grammar,
     "structural_tag": structural_tag,
 }
@@ -282,7 +282,7 @@ def save(constraint: Constraint, path: Any) -> None:
     constraint.save(str(path))
 
 
-def read(path: Any, vocabulary: Vocabulary, *, states: int = 4096) -> Constraint:
+def read(path: Any, vocabulary: Vocabulary, *, states: int = 65536) -> Constraint:
     """Reads a file of save()."""
     return Constraint.read(str(path), vocabulary, states=states)
 

@@ -31,7 +31,7 @@ from .batch import Batch, Canvas, Full, Job, Probable, View
 from .fields import Asked, Decisions, Refused, parsed, read, read_decisions
 from .metrics import OTHER, PATHS, Requests
 from .models import Model
-from .tools import Calls
+from .tools import MOST_STATES, Calls
 
 DEFAULT_POLICY = "threshold(0.9) + stop_at_eos"
 _logger = logging.getLogger("unmask.serve")
@@ -380,7 +380,7 @@ class Server:
         if asked.language is None:
             return None
         kind, value, field = asked.language.kind, asked.language.of, asked.language.field
-        options = {}
+        options = {"states": MOST_STATES}
         if kind in ("json", "structural_tag"):  # a power of 2, as results are kept by it
             options["longest"] = 1 << (asked.length * self.batch.longest_token).bit_length()
 

@@ -13,6 +13,7 @@ from .._refused import RefusedAt
 from .._unmask import Constraint, Vocabulary
 from .batch import _Stop
 
+MOST_STATES = 4096  # of the language of an answer, over tokens
 MOST_TOOLS = 128
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -154,7 +155,7 @@ class Choice:
         Errors: RefusedAt, with the place of the tool, for a schema that is not kept; those of structural_tag().
         """
         try:
-            return constraints.structural_tag({"format": self._format()}, words)
+            return constraints.structural_tag({"format": self._format()}, words, states=MOST_STATES)
         except ValueError as error:
             found = re.match(r"structural_tag: /format[^ ]*?/tags/(\d+)/content/json_schema(/|: )", str(error))
             if found is None:
