@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -104,7 +105,8 @@ class part_registry {
  public:
   // Never destroyed: functions may be called until the process ends.
   [[nodiscard]] static part_registry& of_process() {
-    static auto* const registry = new part_registry;
+    alignas(part_registry) static std::byte memory[sizeof(part_registry)];  // no allocation
+    static auto* const registry = ::new (static_cast<void*>(memory)) part_registry;
     return *registry;
   }
 

@@ -149,11 +149,12 @@ template <class Policy>
 UNMASK_HD void commit(const auto& t, const slot_memory<Policy>& m, auto* answer) {
   using now = active_parts;
   when<now::is_probe_now>(m, [&t](const auto& s) { phase::record_probe_results(t, s); });
-  in_pass<pass_kind::rewriting>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
+  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::rewrite_block(t, s); });
   if (!in_pass<pass_kind::canvas>(m, [&t](const auto& s) { phase::renoise(t, s); })) {
     phase::commit(t, m, answer);
   }
-  in_pass<pass_kind::rewriting>(m, [&t](const auto& s) { phase::move_text(t, s); });
+  // Not the kind of the pass: lane 0 may be about to write the next plan.
+  when<now::rewrites_blocks_now>(m, [&t](const auto& s) { phase::move_text(t, s); });
   when<now::reviews_now>(m, [&t](const auto& s) { phase::review(t, s); });
   if (beams_now(m) && t.lane() == 0) {
     m.state->view.new_commits += m.drafts->entry_count;

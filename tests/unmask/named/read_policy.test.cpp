@@ -614,7 +614,8 @@ TEST(read_policy, reads_what_the_pages_say) {
   for (const std::string& text : texts) {
     if (text.rfind("policy '", 0) == 0) {  // a message, of the text that it quotes
       EXPECT_EQ(problem_of(text.substr(8, text.find('\'', 8) - 8)), text);
-    } else if (text != "TEXT" && text.find("...") == std::string::npos) {
+    } else if (text != "TEXT" && text.find("...") == std::string::npos &&
+               text.find("next_to_known") == std::string::npos) {  // which a program registers
       EXPECT_NO_THROW(static_cast<void>(read_policy(text, files))) << text;
     }
   }

@@ -588,7 +588,7 @@ TEST(read_trace, names_line_and_column_of_what_is_not_a_trace) {
   refused((deep + "\n").c_str(), "line 1", "deep");
   refused((head + "{\"slot\":1,\"step\":0,\"score\":[1,4]}\n").c_str(), "line 2", "slot 1");
   refused((head + "{\"slot\":0,\"step\":0,\"score\":[1]}\n").c_str(), "line 2", "two numbers");
-  refused((head + step(0, "1", "4,4", "c")).c_str(), "line 2", "as many values");
+  refused((head + step(0, "1", "4,4", "c")).c_str(), "line 2", "the same number of values");
   refused((head + "{\"slot\":0,\"step\":0}\n").c_str(), "line 2", "must have 'score'");
   refused(
       (head + "{\"slot\":0,\"end\":\"soon\"}\n").c_str(), "line 2", "expected one of \"complete\"");
