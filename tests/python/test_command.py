@@ -147,7 +147,7 @@ def test_what_goes_wrong_is_said(capsys, tmp_path):
         (["decode", "--task", "400"], "--task must be at least 0 and at most 399, got 400"),
         (["tune", "--problems", "1"], "--problems must be at least 8 and at most 400, got 1"),
         (["trace", str(tmp_path / "none")], "No such file"),
-        (["trace", str(tmp_path / "no.jsonl")], "is no head of an unmask-trace"),
+        (["trace", str(tmp_path / "no.jsonl")], "is not the head of an unmask-trace"),
         (["trace", str(tmp_path / "no.jsonl"), "--other", "x"], "--other needs --html"),
     ):
         assert main(arguments) == 2
